@@ -1,0 +1,97 @@
+"""kedge turns a goal into a plan and gets it done, on one durable log.
+
+The names below are loaded when they are first used, so `import kedge` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from kedge.api import check as check
+    from kedge.api import load as load
+    from kedge.api import run_sync as run_sync
+    from kedge.base.errors import BadInput as BadInput
+    from kedge.base.errors import ExpressionError as ExpressionError
+    from kedge.base.errors import InternalError as InternalError
+    from kedge.base.errors import InvalidPlan as InvalidPlan
+    from kedge.base.errors import KedgeError as KedgeError
+    from kedge.base.errors import NotDone as NotDone
+    from kedge.base.errors import NotFound as NotFound
+    from kedge.base.errors import NotOwner as NotOwner
+    from kedge.base.errors import NotSerializable as NotSerializable
+    from kedge.base.errors import Refused as Refused
+    from kedge.base.errors import RunConflict as RunConflict
+    from kedge.base.errors import StoreDamaged as StoreDamaged
+    from kedge.base.errors import StoreError as StoreError
+    from kedge.base.errors import StoreFull as StoreFull
+    from kedge.base.errors import StoreVersion as StoreVersion
+    from kedge.base.errors import ToolError as ToolError
+    from kedge.base.limits import Limits as Limits
+    from kedge.checks.compare import compare as compare
+    from kedge.control.engine import Engine as Engine
+    from kedge.control.print_progress import print_progress as print_progress
+    from kedge.control.run import Run as Run
+    from kedge.flow.result import RunResult as RunResult
+    from kedge.flow.words import RunStatus as RunStatus
+    from kedge.flow.words import StepStatus as StepStatus
+    from kedge.plan.findings import Finding as Finding
+    from kedge.plan.findings import Findings as Findings
+    from kedge.plan.findings import apply_fix as apply_fix
+    from kedge.plan.model import Approval as Approval
+    from kedge.plan.model import Call as Call
+    from kedge.plan.model import Estimate as Estimate
+    from kedge.plan.model import Input as Input
+    from kedge.plan.model import Loop as Loop
+    from kedge.plan.model import Plan as Plan
+    from kedge.plan.model import Retry as Retry
+    from kedge.plan.model import Step as Step
+    from kedge.plan.model import Wait as Wait
+    from kedge.tools.builtin import builtin_tools as builtin_tools
+    from kedge.tools.context import Context as Context
+    from kedge.tools.function import tool as tool
+    from kedge.tools.tool import Tool as Tool
+    from kedge.views.draw import draw as draw
+    from kedge.views.narrate import RunEvent as RunEvent
+
+_HOMES = {
+    "api": "check load run_sync",
+    "base.errors": (
+        "BadInput ExpressionError InternalError InvalidPlan KedgeError NotDone NotFound NotOwner "
+        "NotSerializable Refused RunConflict StoreDamaged StoreError StoreFull StoreVersion ToolError"
+    ),
+    "base.limits": "Limits",
+    "checks.compare": "compare",
+    "control.engine": "Engine",
+    "control.print_progress": "print_progress",
+    "control.run": "Run",
+    "flow.result": "RunResult",
+    "flow.words": "RunStatus StepStatus",
+    "plan.findings": "Finding Findings apply_fix",
+    "plan.model": "Approval Call Estimate Input Loop Plan Retry Step Wait",
+    "tools.builtin": "builtin_tools",
+    "tools.context": "Context",
+    "tools.function": "tool",
+    "tools.tool": "Tool",
+    "views.draw": "draw",
+    "views.narrate": "RunEvent",
+}
+_HOME = {name: f"kedge.{home}" for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = ["__version__", *sorted(_HOME)]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'kedge' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

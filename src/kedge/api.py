@@ -1,0 +1,56 @@
+"""What `import kedge` offers: small functions over the rooms."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kedge.base.limits import DEFAULT_LIMITS, Limits
+from kedge.checks import check as _check
+from kedge.checks.severity import Strictness
+from kedge.control.engine import Engine
+from kedge.control.follow import Callback
+from kedge.flow.result import RunResult
+from kedge.plan.findings import Findings
+from kedge.plan.model import Plan
+from kedge.plan.read import load_plan as load
+from kedge.plan.tools import Catalog
+from kedge.tools.registry import Registry
+from kedge.tools.tool import Tool
+
+
+def check(
+    plan: Plan | str | dict[str, Any],
+    tools: Iterable[Tool | Callable[..., Any]] | Catalog | None = None,
+    *,
+    strictness: Strictness = "moderate",
+    limits: Limits = DEFAULT_LIMITS,
+) -> Findings:
+    """All faults of a plan at once. Without `tools`, what concerns tools is left out."""
+    catalog = tools if isinstance(tools, Catalog) or tools is None else Registry(tools).catalog
+    return _check(plan, catalog, strictness=strictness, limits=limits)
+
+
+def run_sync(
+    plan: Plan,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    tools: Iterable[Tool | Callable[..., Any]] = (),
+    store: str | Path = ":memory:",
+    run_id: str | None = None,
+    limits: Limits | None = None,
+    on_event: Callback | None = None,
+) -> RunResult:
+    """Run a plan from a script that has no event loop, and return its result."""
+
+    async def main() -> RunResult:
+        async with Engine(tools=tools, store=store, limits=limits) as engine:
+            run = await engine.start(plan, inputs, run_id, on_event)
+            return await run.result()
+
+    return asyncio.run(main())
+
+
+__all__ = ["check", "load", "run_sync"]

@@ -1,0 +1,184 @@
+"""The one codec: values as canonical JSON bytes, and the walk that guards the way in.
+
+Between steps a value *is* its canonical bytes (UTF-8, no spaces, keys sorted). Decoding gives a
+fresh value, so two steps can never share a mutable object, and equal values have equal hashes.
+
+The JSON library is fast and silent: it writes NaN as null, bytes as base64, a set as a list, and
+keeps both of `{1: …, "1": …}`. `encode` walks a value first and refuses what would change on the
+way, with the path, the type and a remedy. What has a defined form is accepted: tuples become
+lists; dataclasses, msgspec structs and pydantic models become maps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from typing import Any
+
+import msgspec
+
+from kedge.base.errors import NotSerializable
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_encode = _encoder.encode
+decode = msgspec.json.Decoder().decode
+
+_PLAIN = frozenset({str, bool, type(None)})
+_INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
+MAX_DEPTH = 64
+
+
+def encode(value: Any, *, max_depth: int = MAX_DEPTH, root: str = "$") -> bytes:
+    """Canonical bytes of `value`, or NotSerializable that names the part that cannot be stored."""
+    kind = type(value)
+    if kind is not int and kind not in _PLAIN:
+        value = _checked(value, max_depth, root)
+    try:
+        return _encode(value)
+    except (UnicodeEncodeError, OverflowError, TypeError, ValueError):
+        _checked(value, max_depth, root)  # names the part; scalars skip it on the way in
+        raise
+
+
+def digest(raw: bytes) -> str:
+    """The SHA-256 of canonical bytes, as hex: the id of a blob, the identity of arguments."""
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _checked(value: Any, max_depth: int, root: str) -> Any:
+    """`value` with only plain JSON types in it. Iterative: depth is data, never recursion."""
+    holder: list[Any] = [value]
+    # (container, key, path, depth, containers around it): written to in place, so `_plain` must
+    # hand back a fresh container each time.
+    todo: list[tuple[Any, Any, str, int, frozenset[int]]] = [(holder, 0, root, 0, frozenset())]
+    while todo:
+        parent, key, path, depth, around = todo.pop()
+        item = parent[key]
+        kind = type(item)
+        if kind is str:
+            _check_text(item, path)
+        elif kind is int:
+            _check_int(item, path)
+        elif kind is bool or item is None:
+            continue
+        elif kind is float:
+            if not math.isfinite(item):
+                raise NotSerializable(
+                    path, "float", f"{item!r} has no JSON form", "return null, or a finite number"
+                )
+        else:
+            plain = _plain(item, path)
+            if type(plain) is dict or type(plain) is list:
+                if id(item) in around:
+                    raise NotSerializable(
+                        path, kind.__name__, "the value contains itself", "return a tree, or ids instead of links"
+                    )
+                if depth >= max_depth:
+                    raise NotSerializable(
+                        path, kind.__name__, f"nested deeper than {max_depth}", "flatten it, or return it as text"
+                    )
+                inside = around | {id(item)}
+                if type(plain) is dict:
+                    todo.extend((plain, k, f"{path}.{k}", depth + 1, inside) for k in plain)
+                else:
+                    todo.extend((plain, i, f"{path}[{i}]", depth + 1, inside) for i in range(len(plain)))
+            else:
+                todo.append((parent, key, path, depth, around))
+            parent[key] = plain
+    return holder[0]
+
+
+def _check_text(text: str, path: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise NotSerializable(
+            path,
+            "str",
+            f"the text has half of a surrogate pair at character {error.start}",
+            "decode the bytes with errors='replace'",
+        ) from None
+
+
+def _check_int(number: int, path: str) -> None:
+    if not _INT_MIN <= number <= _INT_MAX:
+        raise NotSerializable(
+            path, "int", f"an integer of {number.bit_length()} bits does not fit 64", "return it as text"
+        )
+
+
+_REMEDIES = {
+    "bytes": "decode it to text, or write a file and return its path",
+    "bytearray": "decode it to text, or write a file and return its path",
+    "memoryview": "decode it to text, or write a file and return its path",
+    "set": "return sorted(value)",
+    "frozenset": "return sorted(value)",
+    "datetime": "return value.isoformat()",
+    "date": "return value.isoformat()",
+    "time": "return value.isoformat()",
+    "timedelta": "return value.total_seconds()",
+    "Decimal": "return str(value) or float(value)",
+    "UUID": "return str(value)",
+    "PosixPath": "return str(value)",
+    "WindowsPath": "return str(value)",
+    "complex": "return [value.real, value.imag]",
+    "generator": "return list(value)",
+    "async_generator": "collect it into a list",
+    "coroutine": "await it",
+    "function": "return data, not code",
+    "DataFrame": "return frame.to_dict(orient='records')",
+    "Series": "return series.to_list()",
+    "ndarray": "return array.tolist()",
+    "TextIOWrapper": "return the file's text or its path",
+    "BufferedReader": "return the file's text or its path",
+}
+
+
+def _plain(item: Any, path: str) -> Any:
+    """One level of `item` as a fresh dict or list, or a plain scalar."""
+    if isinstance(item, dict):
+        return _plain_dict(item, path)
+    if isinstance(item, list | tuple):
+        if hasattr(item, "_fields"):
+            return dict(zip(item._fields, item, strict=True))  # a named tuple has names: keep them
+        return list(item)
+    for scalar in (bool, int, float, str):
+        if isinstance(item, scalar):  # subclasses: enums with a value type, numpy floats
+            return scalar.__str__(item) if scalar is str else scalar(item)
+    if isinstance(item, msgspec.Struct):
+        return {name: getattr(item, name) for name in item.__struct_fields__}
+    if dataclasses.is_dataclass(item) and not isinstance(item, type):
+        return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    dump = getattr(type(item), "model_dump", None)
+    if dump is not None:
+        return dict(dump(item, mode="json"))
+    name = type(item).__name__
+    raise NotSerializable(
+        path,
+        name,
+        f"a {name} has no JSON form",
+        _REMEDIES.get(name, "return numbers, text, true/false, null, lists and maps"),
+    )
+
+
+def _plain_dict(item: dict[Any, Any], path: str) -> dict[str, Any]:
+    for key in item:
+        if type(key) is not str:
+            name = type(key).__name__
+            raise NotSerializable(
+                f"{path}[{_short(key)}]",
+                name,
+                f"a map's keys must be text, this one is {name}",
+                "use {str(key): value}",
+            )
+        _check_text(key, f"{path} key")
+    return dict(item)
+
+
+def _short(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # a broken __repr__ must not hide the real fault
+        text = type(value).__name__
+    return text if len(text) <= 60 else text[:57] + "..."

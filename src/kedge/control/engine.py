@@ -1,0 +1,305 @@
+"""The engine: tools, a store and limits, and the runs that it drives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from kedge.base.clock import Clock, SystemClock
+from kedge.base.codec import digest
+from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, RunConflict
+from kedge.base.ids import new_run_id, run_id as checked_run_id
+from kedge.base.limits import Limits
+from kedge.checks import check, unsupported
+from kedge.control.follow import Callback
+from kedge.control.inputs import complete_inputs
+from kedge.control.listing import RunInfo, headline, info
+from kedge.control.run import Run
+from kedge.engine.attempts import Workshop
+from kedge.engine.blobs import Blobs
+from kedge.engine.driver import Driver
+from kedge.engine.gates import Gates
+from kedge.engine.log import RunLog
+from kedge.engine.ports import Journal
+from kedge.engine.recovery import fold
+from kedge.engine.writer import Writer
+from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
+from kedge.flow.inputs import Resumed, Ticked
+from kedge.flow.program import Program, compile_plan
+from kedge.flow.result import RunResult
+from kedge.flow.state import RunState
+from kedge.flow.turn import Turn
+from kedge.flow.words import RunStatus
+from kedge.journal import open_journal
+from kedge.plan.model import Plan
+from kedge.tools.registry import Registry
+from kedge.tools.tool import Tool
+
+SHUTDOWN_GRACE_S = 5.0
+
+_encode_plan = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Engine:
+    """Runs plans. Use it as `async with kedge.Engine(tools=[…]) as engine:`."""
+
+    def __init__(
+        self,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        store: str | Path | Journal = ":memory:",
+        *,
+        limits: Limits | None = None,
+        resources: Mapping[str, int] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.registry = tools if isinstance(tools, Registry) else Registry(tools)
+        self.limits = limits or Limits()
+        self._store = store
+        self._resources = dict(resources or {})
+        self._clock = clock or SystemClock()
+        self._journal: Journal | None = None
+        self._runs: dict[str, Run] = {}
+        self._drivers: dict[str, Driver] = {}
+
+    # --- open and close
+
+    async def __aenter__(self) -> Self:
+        self._owns_journal = isinstance(self._store, str | Path)
+        self._journal = open_journal(self._store) if isinstance(self._store, str | Path) else self._store
+        self._writer = Writer(self._journal)
+        gates = Gates(self._resources, int(self.limits.parallel_total))
+        self._workshop = Workshop(self.registry, gates, self.limits)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of all runs and the store. Runs that had not ended can be resumed."""
+        journal = self._opened()
+        for run in list(self._runs.values()):
+            await run.close()
+        await self._writer.close()
+        for driver in self._drivers.values():
+            with contextlib.suppress(KedgeError):
+                journal.release(driver.log.lease)
+        self._runs.clear()
+        self._drivers.clear()
+        await self._workshop.close()
+        if self._owns_journal:
+            journal.close()
+        self._journal = None
+
+    def _opened(self) -> Journal:
+        if self._journal is None:
+            raise KedgeError(
+                "the engine is not open", code="not_open", remedy="use `async with kedge.Engine(…) as engine:`"
+            )
+        return self._journal
+
+    # --- runs
+
+    async def start(
+        self,
+        plan: Plan,
+        inputs: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        on_event: Callback | None = None,
+    ) -> Run:
+        """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on."""
+        journal = self._opened()
+        self._refuse_faults(plan)
+        given = complete_inputs(plan, inputs or {})
+        program = compile_plan(plan, self.registry.catalog)  # also refuses values that have no JSON form
+        document = _encode_plan(plan)
+        plan_id = digest(document)
+        id_ = checked_run_id(run_id) if run_id is not None else new_run_id()
+        if run_id is not None and (known := await self._known(id_, plan_id, given)) is not None:
+            if on_event is not None:
+                known.subscribe(on_event)
+            return known
+        lease = journal.claim(id_, self._clock.now_ms())
+        state = RunState(id_, program, given, self.limits)
+        blobs = Blobs(journal)
+        log = RunLog(lease, 0, 0, 0)
+        run = self._drive(state, log, blobs, plan_id)
+        turn = Turn(state, self._clock.now_ms())
+        turn.emit(
+            RunStarted(
+                plan=plan_id, goal=plan.goal, inputs=Raw(given), tools=self._marks(program), kedge=_version()
+            )
+        )
+        turn.emit(PlanAdopted(version=1, plan=plan_id, cause="start"))
+        log.append(turn.events, turn.now, {plan_id: document})
+        self._writer.dirty(log)
+        if on_event is not None:
+            run.subscribe(on_event)
+        if journal.durable:
+            await self._drivers[id_].durable()
+        self._drivers[id_].put(Ticked())
+        return run
+
+    def _refuse_faults(self, plan: Plan) -> None:
+        findings = check(plan, self.registry.catalog, limits=self.limits)
+        if findings.ok:
+            findings = unsupported(plan)
+        if not findings.ok:
+            count = len(findings.errors)
+            raise InvalidPlan(
+                f"the plan has {count} fault{'s' if count > 1 else ''}:\n"
+                + "\n".join(f"  {finding}" for finding in findings.errors),
+                findings,
+            )
+
+    async def _known(self, run_id: str, plan_id: str, inputs: bytes) -> Run | None:
+        """The run of that id, if there is one and it is of the same plan and inputs."""
+        journal = self._opened()
+        if run_id not in self._runs and journal.head(run_id) is None:
+            return None
+        run = self._runs.get(run_id) or await self.resume(run_id)
+        if run.plan_id != plan_id:
+            what = f"plan {run.plan_id[:12]}, not {plan_id[:12]}"
+        elif run.state.inputs != inputs:
+            what = f"inputs {_short(run.state.inputs)}, not {_short(inputs)}"
+        else:
+            return run
+        raise RunConflict(
+            f"the id belongs to a run of {what}",
+            where=f"run {run_id}",
+            remedy="give another id, or none for a new one",
+        )
+
+    async def resume(self, run_id: str, retry_failed: bool = False, on_event: Callback | None = None) -> Run:
+        """Drive a run of the store on: what is done stays done, what was in flight is taken up.
+
+        `retry_failed` takes a failed run up again: its failed steps, and those skipped because of them.
+        """
+        journal = self._opened()
+        id_ = checked_run_id(run_id)
+        known = self._runs.get(id_)
+        if known is not None and not (retry_failed and known.state.ended):
+            if on_event is not None:
+                known.subscribe(on_event)
+            return known
+        if known is not None:
+            await self._let_go(id_)
+        if journal.head(id_) is None:
+            raise NotFound(
+                f"no run has the id {id_!r}", code="unknown_run", allowed=[r.id for r in self.runs()[:5]]
+            )
+        lease = journal.claim(id_, self._clock.now_ms())
+        try:
+            run = self._take_up(id_, lease, retry_failed)
+        except BaseException:
+            journal.release(lease)
+            raise
+        if on_event is not None:
+            run.subscribe(on_event)
+        return run
+
+    def _take_up(self, run_id: str, lease: Any, retry_failed: bool) -> Run:
+        journal = self._opened()
+        blobs = Blobs(journal)
+        entries = journal.read(run_id)
+        state, started = fold(run_id, entries, blobs.fetch, self.registry.catalog, self.limits)
+        head = journal.head(run_id)
+        log = RunLog(lease, entries[-1].seq, entries[-1].chain, head.bytes if head else 0)
+        run = self._drive(state, log, blobs, started.plan)
+        if state.ended and not (retry_failed and state.end is not RunStatus.DONE):
+            return run
+        changed = self._changed_tools(state, started)
+        self._drivers[run_id].put(Resumed(retry_failed, changed))
+        return run
+
+    def _changed_tools(self, state: RunState, started: RunStarted) -> tuple[str, ...]:
+        """Tools with effects that are not what they were when the run began, and are still to be called."""
+        marks = self._marks(state.program)
+        to_come = {
+            step.node.step.tool for step in state.steps.values() if step.outcome is None and step.node.step.tool
+        }
+        return tuple(
+            sorted(
+                name
+                for name, mark in started.tools.items()
+                if name in to_come
+                and mark.effect in ("idempotent", "effect")
+                and name in marks
+                and marks[name].hash != mark.hash
+            )
+        )
+
+    def _marks(self, program: Program) -> dict[str, ToolMark]:
+        catalog = self.registry.catalog
+        specs = [spec for name in program.tools if (spec := catalog.get(name)) is not None]
+        return {spec.name: ToolMark(spec.definition_hash, spec.effect) for spec in specs}
+
+    def _drive(self, state: RunState, log: RunLog, blobs: Blobs, plan_id: str) -> Run:
+        journal = self._opened()
+        state.fetch = blobs.fetch
+        blobs.log = log
+        log.headline = lambda: headline(state, plan_id)
+        driver = Driver(state, log, self._writer, self._workshop, self._clock, durable=journal.durable)
+        run = self._runs[state.run_id] = Run(driver, journal, plan_id)
+        self._drivers[state.run_id] = driver
+        return run
+
+    async def _let_go(self, run_id: str) -> None:
+        run = self._runs.pop(run_id)
+        driver = self._drivers.pop(run_id)
+        await run.close()
+        self._opened().release(driver.log.lease)
+
+    async def drain(self, grace_s: float = SHUTDOWN_GRACE_S) -> None:
+        """Start nothing more in any run, and give what runs some time to end."""
+        await asyncio.gather(*(run.drain(grace_s) for run in self._runs.values()))
+
+    # --- lists
+
+    def runs(self) -> list[RunInfo]:
+        """All runs of the store, newest first. Damaged ones are flagged, never hidden."""
+        return [info(head) for head in self._opened().runs()]
+
+    def look(self, run_id: str) -> RunResult:
+        """A run as its log has it, without driving it."""
+        journal = self._opened()
+        id_ = checked_run_id(run_id)
+        live = self._runs.get(id_)
+        if live is not None:
+            return RunResult(live.state, live.plan_id)
+        if journal.head(id_) is None:
+            raise NotFound(
+                f"no run has the id {id_!r}", code="unknown_run", allowed=[r.id for r in self.runs()[:5]]
+            )
+        state, started = fold(id_, journal.read(id_), Blobs(journal).fetch, self.registry.catalog, self.limits)
+        return RunResult(state, started.plan)
+
+    async def delete(self, run_id: str) -> None:
+        """Remove a run and everything it wrote. A run that is driven cannot be deleted."""
+        id_ = checked_run_id(run_id)
+        run = self._runs.get(id_)
+        if run is not None:
+            if not run.state.ended:
+                raise BadInput(
+                    "the run is being driven", code="run_is_live", where=f"run {id_}", remedy="cancel it first"
+                )
+            await self._let_go(id_)
+        if self._opened().head(id_) is None:
+            raise NotFound(f"no run has the id {id_!r}", code="unknown_run")
+        self._opened().delete([id_])
+
+
+def _version() -> str:
+    from kedge import __version__
+
+    return __version__
+
+
+def _short(raw: bytes) -> str:
+    text = raw.decode()
+    return text if len(text) <= 80 else text[:77] + "..."
+

@@ -1,0 +1,100 @@
+"""What lists show of a run: one line, kept beside its events so that listing reads no log."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from kedge.flow.state import RunState
+from kedge.flow.words import ENDED
+from kedge.journal.entry import Head
+
+
+class Headline(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The stored line."""
+
+    goal: str = ""
+    plan: str = ""
+    status: str = "running"
+    started_at: int = 0
+    ended_at: int = 0
+    total: int = 0
+    settled: int = 0
+    done: int = 0
+    questions: int = 0
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One run in a list."""
+
+    id: str
+    plan: str
+    goal: str
+    status: str
+    """As of its last event; `damaged` if its log cannot be read whole."""
+    started_at: datetime | None
+    updated_at: datetime | None
+    ended_at: datetime | None
+    position: int
+    """Number of its last event."""
+    total: int
+    done: int
+    questions: int
+    size_bytes: int
+    damaged: str = ""
+    """What is wrong with it."""
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Headline).decode
+
+
+def headline(state: RunState, plan_id: str) -> bytes:
+    """The line of a run as it stands."""
+    return _encode(
+        Headline(
+            goal=state.plan.goal[:200],
+            plan=plan_id,
+            status=str(state.status),
+            started_at=state.started_at,
+            ended_at=state.ended_at,
+            total=state.total,
+            settled=state.settled,
+            done=state.done,
+            questions=state.open_questions,
+        )
+    )
+
+
+def info(head: Head) -> RunInfo:
+    """A list's line from what the store keeps."""
+    damaged = head.damaged
+    try:
+        line = _decode(head.headline) if head.headline else Headline(status="unknown")
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        line = Headline(status="unknown")
+        damaged = damaged or f"its line in the list cannot be read: {error}"
+    return RunInfo(
+        id=head.run_id,
+        plan=line.plan,
+        goal=line.goal,
+        status="damaged" if damaged else line.status,
+        started_at=_when(line.started_at or head.created_at),
+        updated_at=_when(head.updated_at),
+        ended_at=_when(line.ended_at),
+        position=head.seq,
+        total=line.total,
+        done=line.done,
+        questions=line.questions,
+        size_bytes=head.bytes,
+        damaged=damaged,
+    )
+
+
+def _when(ms: int) -> datetime | None:
+    return datetime.fromtimestamp(ms / 1000, UTC) if ms else None

@@ -1,0 +1,92 @@
+"""A handle on one run that this process drives."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from kedge.control.follow import Callback, Feed, Level, Subscription
+from kedge.engine.driver import Driver
+from kedge.engine.ports import Journal
+from kedge.flow.inputs import Command
+from kedge.flow.result import RunResult
+from kedge.flow.state import RunState
+from kedge.flow.words import RunStatus
+from kedge.plan.model import Plan
+from kedge.views.narrate import RunEvent
+
+
+class Run:
+    """One run: watch it, steer it, wait for it."""
+
+    def __init__(self, driver: Driver, journal: Journal, plan_id: str) -> None:
+        self._driver = driver
+        self._feed = Feed(driver, journal)
+        self._subscriptions: list[Subscription] = []
+        self.plan_id = plan_id
+
+    @property
+    def id(self) -> str:
+        return self._driver.state.run_id
+
+    @property
+    def plan(self) -> Plan:
+        return self._driver.state.plan
+
+    @property
+    def state(self) -> RunState:
+        """The live state, to look at. Only the run itself may change it."""
+        return self._driver.state
+
+    @property
+    def status(self) -> RunStatus:
+        return self._driver.state.status
+
+    async def events(self, from_seq: int = 1, level: Level = "all") -> AsyncIterator[RunEvent]:
+        """Every event from number `from_seq` on, without gaps, then live until the run ends."""
+        async for event in self._feed.events(from_seq - 1, level):
+            yield event
+
+    def subscribe(self, callback: Callback, level: Level = "all") -> None:
+        """Tell `callback` every event. If it raises it is switched off; if it hangs, nobody waits for it."""
+        self._subscriptions.append(Subscription(self._feed, callback, level))
+
+    async def result(self) -> RunResult:
+        """What the run came to, once it has ended and that is on disk.
+
+        Returns early, with status `waiting` or `paused`, when only a person can move the run.
+        """
+        await self._driver.settled()
+        if self._driver.state.ended:
+            for subscription in self._subscriptions:
+                await subscription.finish()
+        return RunResult(self._driver.state, self.plan_id)
+
+    async def pause(self, by: str = "") -> None:
+        """Start nothing new; what runs goes on."""
+        await self._driver.send(Command("pause", by=by))
+
+    async def unpause(self, by: str = "") -> None:
+        """Lift a pause."""
+        await self._driver.send(Command("unpause", by=by))
+
+    async def cancel(self, reason: str = "", by: str = "") -> None:
+        """Stop what runs and end the run. What is done stays done."""
+        await self._driver.send(Command("cancel", by=by, reason=reason))
+
+    async def answer(self, question: str, answer: str, value: Any = None, by: str = "") -> None:
+        """Answer an open question; each takes one answer."""
+        await self._driver.send(Command("answer", by=by, question=question, answer=answer, value=value))
+
+    async def close(self) -> None:
+        """Let go of it here. It stays in the store and can be resumed."""
+        await self._driver.close()
+        for subscription in self._subscriptions:
+            await subscription.close()
+
+    async def drain(self, grace_s: float) -> None:
+        """Start nothing more and give what runs some time to end."""
+        await self._driver.drain(grace_s)
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}: {self.status}>"

@@ -1,0 +1,346 @@
+"""Calls in flight of one run: started, watched, stopped, and what became of them reported.
+
+Every call ends in exactly one input to the driver, whatever the tool does: it returns, raises
+anything at all, hangs, ignores being cancelled, returns late. A call that is to stop is cancelled
+and given a moment; one that still does not end is given up, and its word is the failure's from
+then on (if it comes back later, the core decides what that is worth).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kedge.base.codec import encode
+from kedge.base.errors import ToolError
+from kedge.base.limits import Limits
+from kedge.engine.failures import failure_of, not_called
+from kedge.engine.gates import Gates
+from kedge.engine.processes import Processes
+from kedge.engine.threads import Threads
+from kedge.flow.inputs import Input, Raised, Reported, Returned
+from kedge.flow.program import Node
+from kedge.flow.turn import Launch
+from kedge.flow.words import Failure
+from kedge.tools.context import Context
+from kedge.tools.registry import Registry
+from kedge.tools.tool import Tool
+
+GRACE_S = 2.0
+"""Given to a cancelled call to end by itself."""
+WATCH_S = 0.01
+"""Deadlines are looked at no more often than this."""
+_NEVER = float("inf")
+
+
+class Driver(Protocol):
+    """Who gets the reports."""
+
+    def put(self, given: Input) -> None: ...
+    def progress(self, path: str, fraction: float | None, message: str) -> None: ...
+
+
+class Workshop:
+    """What the attempts of all runs of an engine share."""
+
+    def __init__(self, registry: Registry, gates: Gates, limits: Limits) -> None:
+        self.registry = registry
+        self.gates = gates
+        self.limits = limits
+        self.threads = Threads()
+        self.processes = Processes()
+        self.loop = asyncio.get_running_loop()
+        self.thread_id = threading.get_ident()
+
+    async def close(self) -> None:
+        """Leave nothing running."""
+        self.threads.close()
+        await self.processes.close()
+
+
+class Callee:
+    """A node's tool with the time it is given."""
+
+    __slots__ = ("idle_s", "invoke", "is_async", "node", "timeout_s", "tool", "wants_context")
+
+    def __init__(self, node: Node, tool: Tool, limits: Limits) -> None:
+        self.node = node
+        self.tool = tool
+        self.invoke = tool.invoke
+        self.is_async = tool.is_async and tool.spec.isolation != "process"
+        self.wants_context = tool.wants_context
+        self.timeout_s: float = node.step.timeout_s or tool.spec.timeout_s or limits.step_s
+        self.idle_s = node.step.idle_timeout_s
+
+
+class Attempt:
+    """One call in flight. It is also the sink of its tool's reports."""
+
+    __slots__ = (
+        "abandoned", "beat_s", "callee", "context", "deadline_s", "owner", "path", "starts", "stop_s", "task",
+        "verdict",
+    )  # fmt: skip
+
+    def __init__(self, owner: Attempts, callee: Callee, path: str, starts: int, now_s: float) -> None:
+        self.owner = owner
+        self.callee = callee
+        self.path = path
+        self.starts = starts
+        self.beat_s = now_s
+        self.deadline_s = now_s + callee.timeout_s
+        self.stop_s = _NEVER
+        """When a cancelled call is given up."""
+        self.verdict: Failure | None = None
+        """Why it was cancelled, once it was."""
+        self.task: asyncio.Task[None] | None = None
+        self.context: Context | None = None
+        self.abandoned = False
+
+    def report(self, kind: str, data: Mapping[str, Any]) -> None:
+        workshop = self.owner.workshop
+        if threading.get_ident() == workshop.thread_id:
+            self.owner.reported(self, kind, data)
+        else:
+            _call(workshop.loop, self.owner.reported, self, kind, data)
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
+    try:
+        loop.call_soon_threadsafe(function, *args)
+    except RuntimeError:
+        pass  # the loop is closed: nobody is left who could want the news
+
+
+class Attempts:
+    """The calls in flight of one run."""
+
+    def __init__(self, workshop: Workshop, driver: Driver, run_id: str) -> None:
+        self.workshop = workshop
+        self._driver = driver
+        self._put = driver.put
+        self._run_id = run_id
+        self._loop = workshop.loop
+        self._give = workshop.gates.give
+        self._live: dict[str, Attempt] = {}
+        self._callees: dict[Node, Callee] = {}
+        self._next_watch_s = _NEVER
+        self._alarm: asyncio.TimerHandle | None = None
+        self.closed = False
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def start(self, launch: Launch) -> None:
+        """Make a call."""
+        step = launch.step
+        node = step.node
+        callee = self._callees.get(node) or self._callee(node)
+        if isinstance(callee, Failure):
+            self._refuse(launch, callee)
+            return
+        try:
+            prepared = callee.tool.decode(launch.args)
+        except ToolError as error:
+            self._refuse(launch, not_called(error))
+            return
+        now_s = self._loop.time()
+        attempt = Attempt(self, callee, step.path, launch.starts, now_s)
+        self._live[step.path] = attempt
+        context = None
+        if callee.wants_context:
+            context = attempt.context = self._context(attempt, launch)
+        if callee.is_async:
+            attempt.task = self._loop.create_task(self._run(attempt, prepared, context))
+        elif callee.tool.spec.isolation == "process":
+            attempt.task = self._loop.create_task(self._run_process(attempt, launch))
+        else:
+            self.workshop.threads.submit(lambda: self._run_thread(attempt, prepared, context))
+        soonest_s = now_s + min(callee.timeout_s, callee.idle_s or _NEVER)
+        if soonest_s < self._next_watch_s:
+            self._watch_at(soonest_s)
+
+    def _callee(self, node: Node) -> Callee | Failure:
+        name = node.step.tool or ""
+        tool = self.workshop.registry.get(name)
+        if tool is None:
+            return Failure(
+                category="missing_tool",
+                code="missing_tool",
+                message=f"no tool is named {name!r}",
+                classified=True,
+                not_done=True,
+                remedy="give the engine that tool, then resume the run",
+            )
+        callee = self._callees[node] = Callee(node, tool, self.workshop.limits)
+        return callee
+
+    def _refuse(self, launch: Launch, failure: Failure) -> None:
+        self._give(launch.step.node)
+        self._put(Raised(launch.step.path, launch.starts, failure))
+
+    def _context(self, attempt: Attempt, launch: Launch) -> Context:
+        step, run_id = launch.step, self._run_id
+        generation, iteration = step.generation, step.iteration
+
+        def key() -> str:
+            text = f"{run_id}\n{attempt.path}\n{generation}\n{iteration}"
+            return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+        return Context(attempt, run_id, attempt.path, step.attempt, key)
+
+    # --- three ways to run
+
+    async def _run(self, attempt: Attempt, prepared: Any, context: Context | None) -> None:
+        try:
+            raw = encode(await attempt.callee.invoke(prepared, context))
+        except GeneratorExit:
+            raise  # the loop is being torn down; there is nobody to tell
+        except BaseException as error:  # a tool can raise anything, and must harm only its step
+            self._over(attempt, None, error)
+        else:
+            self._over(attempt, raw, None)
+
+    async def _run_process(self, attempt: Attempt, launch: Launch) -> None:
+        callee = attempt.callee
+        context = attempt.context or self._context(attempt, launch)
+        try:
+            raw = await self.workshop.processes.call(callee.tool, launch.args, context, attempt)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self._over(attempt, None, error)
+        else:
+            self._over(attempt, raw, None)
+
+    def _run_thread(self, attempt: Attempt, prepared: Any, context: Context | None) -> None:
+        raw: bytes | None = None
+        failed: BaseException | None = None
+        try:
+            raw = encode(attempt.callee.invoke(prepared, context))
+        except BaseException as error:  # also SystemExit: it ends the step, not the thread
+            failed = error
+        if attempt.abandoned:
+            self.workshop.threads.came_back()
+        _call(self._loop, self._over, attempt, raw, failed)
+
+    def _over(self, attempt: Attempt, raw: bytes | None, error: BaseException | None) -> None:
+        """The call came to an end, by itself or because it was told to."""
+        if self._live.get(attempt.path) is attempt:
+            del self._live[attempt.path]
+            self._give(attempt.callee.node, failure_of(error).category if error is not None else "")
+        if raw is not None:
+            if len(raw) > self.workshop.limits.result_bytes:
+                error = _too_large(len(raw), self.workshop.limits.result_bytes)
+            else:
+                self._put(Returned(attempt.path, attempt.starts, raw))
+                return
+        if self.closed and isinstance(error, asyncio.CancelledError):
+            return  # the driver is letting go of the run: what was in flight is told apart at resume
+        failure = failure_of(error) if error is not None else None
+        if attempt.verdict is not None and isinstance(error, asyncio.CancelledError | TimeoutError):
+            failure = attempt.verdict
+        if failure is not None:
+            self._put(Raised(attempt.path, attempt.starts, failure, _jitter(attempt)))
+
+    # --- deadlines
+
+    def _watch_at(self, when_s: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._next_watch_s = when_s
+        self._alarm = self._loop.call_at(max(when_s, self._loop.time() + WATCH_S), self._watch)
+
+    def _watch(self) -> None:
+        now_s = self._loop.time()
+        self._alarm, self._next_watch_s = None, _NEVER
+        soonest_s = _NEVER
+        for attempt in list(self._live.values()):
+            idle_s = attempt.callee.idle_s
+            idle_at_s = attempt.beat_s + idle_s if idle_s else _NEVER
+            if attempt.verdict is not None:
+                if now_s >= attempt.stop_s:
+                    self._abandon(attempt)
+                    continue
+            elif now_s >= attempt.deadline_s:
+                text = f"no result after {attempt.callee.timeout_s:g} s"
+                self._cancel(attempt, Failure(category="timeout", code="timeout", message=text), now_s)
+            elif now_s >= idle_at_s:
+                text = f"no sign of life for {idle_s:g} s"
+                self._cancel(attempt, Failure(category="timeout", code="idle_timeout", message=text), now_s)
+            soonest_s = min(
+                soonest_s,
+                attempt.stop_s if attempt.verdict is not None else min(attempt.deadline_s, idle_at_s),
+            )
+        if soonest_s < _NEVER:
+            self._watch_at(soonest_s)
+
+    def _cancel(self, attempt: Attempt, verdict: Failure, now_s: float) -> None:
+        if attempt.verdict is not None:
+            return
+        attempt.verdict = verdict
+        attempt.stop_s = now_s + GRACE_S
+        if attempt.context is not None:
+            attempt.context.cancelled = True
+        if attempt.task is not None:
+            attempt.task.cancel()
+
+    def _abandon(self, attempt: Attempt) -> None:
+        """It was told to stop and does not: go on without it."""
+        del self._live[attempt.path]
+        verdict = attempt.verdict
+        self._give(attempt.callee.node, verdict.category if verdict else "cancelled")
+        attempt.abandoned = True
+        if attempt.task is None:
+            self.workshop.threads.give_up()
+        if verdict is not None:
+            self._put(Raised(attempt.path, attempt.starts, verdict, _jitter(attempt)))
+
+    def cancel_all(self, why: str) -> None:
+        """Tell every call to stop."""
+        now_s = self._loop.time()
+        verdict = Failure(category="cancelled", code="cancelled", message=why)
+        for attempt in list(self._live.values()):
+            self._cancel(attempt, verdict, now_s)
+        if self._live:
+            self._watch_at(now_s + GRACE_S)
+
+    def reported(self, attempt: Attempt, kind: str, data: Mapping[str, Any]) -> None:
+        """A tool said something while it runs."""
+        attempt.beat_s = self._loop.time()
+        if kind == "discovery":
+            self._put(Reported(attempt.path, attempt.starts, data["what"], data["need"]))
+        elif kind == "progress":
+            self._driver.progress(attempt.path, data["fraction"], data["message"])
+
+    async def close(self) -> None:
+        """Let go of every call: cancelled, waited for a moment, then left."""
+        self.closed = True
+        tasks = [a.task for a in self._live.values() if a.task is not None]
+        for attempt in self._live.values():
+            if attempt.context is not None:
+                attempt.context.cancelled = True
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=GRACE_S)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._live.clear()
+
+
+def _too_large(size: int, limit: int) -> ToolError:
+    return ToolError(
+        f"the result is {size:,} bytes, the limit result_bytes is {limit:,}",
+        "limit",
+        remedy="return less, or write a file and return its path",
+    )
+
+
+def _jitter(attempt: Attempt) -> float:
+    """A number from 0 to 1 that differs between runs, steps and attempts, and needs no random source."""
+    text = f"{attempt.owner._run_id}{attempt.path}{attempt.starts}"
+    return hashlib.blake2b(text.encode(), digest_size=2).digest()[0] / 255
+

@@ -1,0 +1,319 @@
+"""One run, driven: the intake, the turn, and what follows from it.
+
+    input ─> intake ─> decide ─> evolve ─> due ─> append ─> perform ─> (tool results come back as inputs)
+
+Nobody else touches the run. A turn drains the intake, so many results that arrive together are one
+append. The end of a run and answers to commands wait for the disk; calls of tools with effects do
+too, those of others do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from kedge.base.clock import Clock
+from kedge.base.errors import InternalError, KedgeError
+from kedge.engine.attempts import Attempts, Workshop
+from kedge.engine.log import RunLog
+from kedge.engine.writer import Writer
+from kedge.flow.decide import decide
+from kedge.flow.due import due, next_wake
+from kedge.flow.events import RunCancelling
+from kedge.flow.inputs import Command, Exhausted, Input, Raised, Ticked
+from kedge.flow.state import RunState
+from kedge.flow.turn import Launch, Turn
+from kedge.flow.words import Failure, RunStatus
+
+_log = logging.getLogger("kedge.driver")
+
+NEEDS_NO_DISK = frozenset({"pure", "read"})
+
+
+class Receipt(msgspec.Struct):
+    """A command on its way: `decided` is done when it is applied and on disk, or refused."""
+
+    command: Command
+    decided: asyncio.Future[None]
+
+
+class Driver:
+    """Makes one run move."""
+
+    def __init__(
+        self, state: RunState, log: RunLog, writer: Writer, workshop: Workshop, clock: Clock, *, durable: bool
+    ) -> None:
+        self.state = state
+        self.log = log
+        self._writer = writer
+        self._gates = workshop.gates
+        self._clock = clock
+        self._durable = durable
+        self._loop = workshop.loop
+        self.attempts = Attempts(workshop, self, state.run_id)
+        self._intake: deque[Input | Receipt] = deque()
+        self._scheduled = False
+        self._held: deque[Launch] = deque()
+        """Calls that wait for the disk."""
+        self._promised: deque[tuple[int, asyncio.Future[None]]] = deque()
+        """Who is to be told once an event is on disk."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._wake_at: int | None = None
+        self._run_alarm: asyncio.TimerHandle | None = None
+        self._driven_since_s = self._loop.time()
+        self.lost: BaseException | None = None
+        """Why this driver can go on no more."""
+        self.stopped = False
+        self.draining = False
+        """Takes in what comes and starts nothing more."""
+        self._idle: list[asyncio.Future[None]] = []
+        self.on_events: Callable[[], None] = _nothing
+        """Called after each append, for followers."""
+        self.on_progress: Callable[[str, float | None, str], None] = _no_progress
+        log.on_durable = self._on_durable
+        log.on_lost = self._on_lost
+        self._watch_run_time()
+
+    # --- in
+
+    def put(self, given: Input | Receipt) -> None:
+        """Something happened: it will be looked at in the next turn."""
+        self._intake.append(given)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def progress(self, path: str, fraction: float | None, message: str) -> None:
+        """A tool said how far it is. Not journalled: followers may miss it."""
+        self.on_progress(path, fraction, message)
+
+    async def send(self, command: Command) -> None:
+        """Give the run a command; returns when it is applied and durable, raises when it is refused."""
+        self._check()
+        receipt = Receipt(command, self._loop.create_future())
+        self.put(receipt)
+        await receipt.decided
+
+    # --- the turn
+
+    def _turn(self) -> None:
+        if self.stopped:
+            self._scheduled = False
+            return
+        if self._writer.must_wait(self.log):
+            self._writer.when_written(lambda: self._loop.call_soon(self._turn))
+            return
+        self._scheduled = False
+        try:
+            self._take_turn()
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                raise
+            self._on_lost(error)
+
+    def _take_turn(self) -> None:
+        state, intake = self.state, self._intake
+        turn = Turn(state, self._clock.now_ms())
+        decided: list[Receipt] = []
+        while intake:
+            given = intake.popleft()
+            if type(given) is Receipt:
+                self._decide_command(turn, given, decided)
+            else:
+                decide(turn, given)  # type: ignore[arg-type]
+        if not self.draining:
+            due(turn, self._gates)
+        if turn.events:
+            self._append(turn)
+        for receipt in decided:
+            self._promise(receipt.decided)
+        if state.parked:
+            self._gates.when_given(self._poke)
+        self._set_timer()
+        if self._idle and not self._moves_by_itself:
+            self._tell_idle()
+
+    def _decide_command(self, turn: Turn, receipt: Receipt, decided: list[Receipt]) -> None:
+        try:
+            decide(turn, receipt.command)
+        except InternalError:
+            raise
+        except KedgeError as refusal:
+            if not receipt.decided.done():
+                receipt.decided.set_exception(refusal)
+        else:
+            decided.append(receipt)
+
+    def _append(self, turn: Turn) -> None:
+        log, state = self.log, self.state
+        log.append(turn.events, turn.now, turn.blobs)
+        self._writer.dirty(log)
+        for launch in turn.launches:
+            if self._durable and launch.step.node.effect not in NEEDS_NO_DISK:
+                self._held.append(launch)
+            else:
+                self.attempts.start(launch)
+        if self._held or state.end is not None:
+            self._writer.flush_soon()
+        if state.cancelling and any(type(event) is RunCancelling for event in turn.events):
+            self._drop_held()
+            self.attempts.cancel_all("the run was cancelled")
+        if state.calls >= state.limit("calls"):
+            self._exhaust("calls", state.calls)
+        if log.size >= state.limit("journal_bytes"):
+            self._exhaust("journal_bytes", log.size)
+        self.on_events()
+
+    def _exhaust(self, limit: str, value: float) -> None:
+        if self.state.end is None and not self.state.blocked_by:
+            self.put(Exhausted(limit, value))
+
+    def _drop_held(self) -> None:
+        """Calls that were announced and not made: they certainly did nothing."""
+        while self._held:
+            launch = self._held.popleft()
+            self._gates.give(launch.step.node)
+            failure = Failure(category="cancelled", code="cancelled", message="cancelled", not_done=True)
+            self.put(Raised(launch.step.path, launch.starts, failure))
+
+    def _poke(self) -> None:
+        self.put(Ticked())
+
+    # --- time
+
+    def _set_timer(self) -> None:
+        at = next_wake(self.state)
+        if at == self._wake_at:
+            return
+        self._wake_at = at
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if at is not None:
+            wait_s = max(0.0, (at - self._clock.now_ms()) / 1000)
+            self._timer = self._loop.call_later(wait_s, self._on_timer)
+
+    def _watch_run_time(self) -> None:
+        driven_s = self._loop.time() - self._driven_since_s
+        left_s = self.state.limit("run_s") - driven_s
+        if left_s <= 0:
+            self._exhaust("run_s", driven_s)
+            left_s = 1.0  # look again: the limit may be raised
+        self._run_alarm = self._loop.call_later(left_s, self._watch_run_time)
+
+    def _on_timer(self) -> None:
+        self._timer, self._wake_at = None, None
+        self.put(Ticked())
+
+    # --- the disk
+
+    def _on_durable(self) -> None:
+        durable = self.log.durable_seq
+        while self._held and self._held[0].seq <= durable:
+            self.attempts.start(self._held.popleft())
+        while self._promised and self._promised[0][0] <= durable:
+            future = self._promised.popleft()[1]
+            if not future.done():
+                future.set_result(None)
+        if self.state.end is not None and durable == self.log.seq:
+            self._tell_idle()
+
+    def _promise(self, future: asyncio.Future[None]) -> None:
+        """Resolve `future` once everything up to now is on disk."""
+        if self.log.behind:
+            self._promised.append((self.log.seq, future))
+            self._writer.flush_soon()
+        elif not future.done():
+            future.set_result(None)
+
+    def durable(self) -> asyncio.Future[None]:
+        """A future that is done once everything up to now is on disk."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._promise(future)
+        return future
+
+    def _on_lost(self, error: BaseException) -> None:
+        """The run cannot be driven on here: say so to everybody who waits."""
+        if self.lost is not None:
+            return
+        self.lost = error
+        self.stopped = True
+        _log.error(
+            "run %s: driver stops: %s", self.state.run_id, error,
+            extra={"action": "driver_stops", "run": self.state.run_id},
+            exc_info=error if isinstance(error, InternalError) else None,
+        )  # fmt: skip
+        self._held.clear()
+        self.attempts.cancel_all("its driver stopped")
+        for future in [f for _, f in self._promised] + [r.decided for r in self._intake if type(r) is Receipt]:
+            if not future.done():
+                future.set_exception(error)
+        self._promised.clear()
+        self._intake.clear()
+        self._tell_idle()
+        self.on_events()
+
+    def _check(self) -> None:
+        if self.lost is not None:
+            raise self.lost
+        if self.stopped:
+            raise KedgeError(f"run {self.state.run_id} is not driven here any more", code="stopped")
+
+    # --- waiting for it
+
+    @property
+    def _moves_by_itself(self) -> bool:
+        """Something other than a person will move it."""
+        state = self.state
+        if state.end is not None:
+            return self.log.behind > 0
+        return state.status not in (RunStatus.WAITING, RunStatus.PAUSED) or bool(state.running or self._intake)
+
+    async def settled(self) -> None:
+        """Until the run has ended and that is on disk, or only people can move it."""
+        while True:
+            if self.lost is not None:
+                raise self.lost
+            if self.stopped or not (self._moves_by_itself or self._intake):
+                if not self.stopped and self.log.behind:
+                    await self.durable()
+                return
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._idle.append(future)
+            await future
+
+    def _tell_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for future in idle:
+            if not future.done():
+                future.set_result(None)
+
+    async def drain(self, grace_s: float) -> None:
+        """Start nothing more, and give what runs some time to end."""
+        self.draining = True
+        deadline = self._loop.time() + grace_s
+        while len(self.attempts) and self._loop.time() < deadline:
+            await asyncio.sleep(0.01)
+
+    async def close(self) -> None:
+        """Let go of the run. What is in flight is told apart when it is resumed."""
+        self.stopped = True
+        for alarm in (self._timer, self._run_alarm):
+            if alarm is not None:
+                alarm.cancel()
+        self._held.clear()
+        await self.attempts.close()
+        self._tell_idle()
+        self.on_events()
+
+
+def _nothing() -> None:
+    return None
+
+
+def _no_progress(path: str, fraction: float | None, message: str) -> None:
+    return None

@@ -1,0 +1,94 @@
+"""One run's log while it is driven: numbers and chains events, and remembers what is not on disk yet.
+
+The state runs ahead of the disk; promises do not. `seq` is the last event there is, `durable_seq`
+the last one on disk; the writer moves the second after the first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from struct import Struct
+from zlib import crc32
+
+from kedge.flow.events import Event, encode_event
+from kedge.journal.entry import Append, Entry, Lease
+
+_header = Struct(">QQQ").pack
+_new_entry = tuple.__new__
+
+
+class RunLog:
+    """The tail of one run's log."""
+
+    def __init__(self, lease: Lease, seq: int, chain: int, size: int) -> None:
+        self.lease = lease
+        self.seq = seq
+        self.durable_seq = seq
+        self.chain = chain
+        self.size = size
+        """Bytes of all events of the run, blobs included."""
+        self.tail: list[Entry] = []
+        """Events after `tail_from`, newest last: those not on disk yet, and some that are."""
+        self.blobs: dict[str, bytes] = {}
+        self.oldest_s = 0.0
+        """Monotonic time of the first event that is not on disk yet."""
+        self.headline: Callable[[], bytes] = bytes
+        """Makes the run's line in lists."""
+        self.on_durable: Callable[[], None] = _nothing
+        self.on_lost: Callable[[BaseException], None] = _ignore
+
+    @property
+    def behind(self) -> int:
+        """Events not on disk yet."""
+        return self.seq - self.durable_seq
+
+    def append(self, events: Sequence[Event], at: int, blobs: dict[str, bytes]) -> None:
+        """Number and chain `events`. They are not on disk before the writer says so."""
+        if self.seq == self.durable_seq:
+            self.oldest_s = time.monotonic()
+        seq, chain, size = self.seq, self.chain, self.size
+        epoch = self.lease.epoch
+        add = self.tail.append
+        for event in events:
+            data = encode_event(event)
+            seq += 1
+            # The journal's `chain`, spelled out: this is the hottest line of the engine.
+            chain = crc32(data, crc32(_header(seq, epoch, at), chain))
+            add(_new_entry(Entry, (seq, epoch, at, data, chain)))
+            size += len(data)
+        self.seq, self.chain, self.size = seq, chain, size
+        if blobs:
+            self.blobs.update(blobs)
+            self.size += sum(map(len, blobs.values()))
+
+    def pending(self) -> Append:
+        """What is to be written now."""
+        entries = self.tail[-self.behind :]
+        append = Append(
+            self.lease.run_id, self.lease.epoch, self.durable_seq, entries, self.blobs, self.headline()
+        )
+        self.blobs = {}
+        return append
+
+    def written(self, append: Append) -> None:
+        """`append` is on disk."""
+        if append.entries:
+            self.durable_seq = append.entries[-1].seq
+            if self.durable_seq < self.seq:
+                self.oldest_s = time.monotonic()
+        self.on_durable()
+
+    def trim(self, keep_after: int) -> None:
+        """Forget events up to `keep_after` that are on disk: whoever wants them reads the store."""
+        first = min(keep_after, self.durable_seq)
+        if self.tail and self.tail[0].seq <= first:
+            self.tail = [entry for entry in self.tail if entry.seq > first]
+
+
+def _nothing() -> None:
+    return None
+
+
+def _ignore(error: BaseException) -> None:
+    return None

@@ -1,0 +1,175 @@
+"""When to commit: one group commit for all runs of this process.
+
+A commit happens at the latest 20 ms or 1,000 events after the first event that waits for it, at
+once if a promise waits, and always for all runs together. Where the disk answers within a
+millisecond it is done in the loop itself: handing over to a thread and back costs more than the
+sync, and a busy asyncio loop was seen to starve a writer thread for 0.3 s. A slower disk is waited
+for in a thread, and drivers that are too far ahead hold their next turn until it is done.
+
+A store without room keeps everything waiting and is tried again each second: nothing is lost, no
+run fails, and the runs go on when there is room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from kedge.base.errors import NotOwner, StoreFull
+from kedge.engine.log import RunLog
+from kedge.engine.ports import Journal
+from kedge.journal.entry import Append
+
+MAX_BEHIND_EVENTS = 1_000
+MAX_BEHIND_S = 0.020
+INLINE_SYNC_S = 0.001
+FULL_RETRY_S = 1.0
+
+_log = logging.getLogger("kedge.writer")
+
+
+class Writer:
+    """Commits what the logs of this process hold back."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._loop = asyncio.get_running_loop()
+        self._dirty: dict[str, RunLog] = {}
+        self._thread: ThreadPoolExecutor | None = None
+        self._busy = False
+        self._soon = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._sync_s = 0.0
+        """How long the last commits took, smoothed."""
+        self._waiting: list[Callable[[], None]] = []
+        self.full = ""
+        """Why nothing can be written at the moment; empty: it can."""
+
+    def dirty(self, log: RunLog) -> None:
+        """`log` has events that are not on disk."""
+        self._dirty[log.lease.run_id] = log
+        if log.behind >= MAX_BEHIND_EVENTS:
+            self.flush()
+        elif self._alarm is None:
+            self._alarm = self._loop.call_later(MAX_BEHIND_S, self._on_alarm)
+
+    def must_wait(self, log: RunLog) -> bool:
+        """The log is as far ahead of the disk as it may be."""
+        behind = log.seq - log.durable_seq
+        if not behind:
+            return False
+        if behind < MAX_BEHIND_EVENTS and time.monotonic() - log.oldest_s < MAX_BEHIND_S:
+            return False
+        self.flush()
+        return log.seq != log.durable_seq
+
+    def when_written(self, callback: Callable[[], None]) -> None:
+        """Call back once after the next commit."""
+        self._waiting.append(callback)
+
+    def flush_soon(self) -> None:
+        """Commit at the end of this tick, so that all runs that need it share one sync."""
+        if not self._soon:
+            self._soon = True
+            self._loop.call_soon(self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._soon = False
+        self.flush()
+
+    def _on_alarm(self) -> None:
+        self._alarm = None
+        self.flush()
+
+    def flush(self) -> None:
+        """Commit everything that waits, here or in the thread."""
+        if self._busy or not self._dirty or self.full:
+            return
+        logs, self._dirty = list(self._dirty.values()), {}
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        batch = [(log, log.pending()) for log in logs]
+        if self._sync_s <= INLINE_SYNC_S:
+            try:
+                self._commit(batch)
+            except Exception as error:
+                self._failed(batch, error)
+            else:
+                self._written(batch)
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "kedge-writer")
+        self._busy = True
+        future = self._loop.run_in_executor(self._thread, self._commit, batch)
+        future.add_done_callback(lambda done: self._thread_done(batch, done.exception()))
+
+    def _commit(self, batch: list[tuple[RunLog, Append]]) -> None:
+        started = time.perf_counter()
+        self._journal.commit([append for _, append in batch])
+        took = time.perf_counter() - started
+        rows = sum(len(append.entries) for _, append in batch)
+        # Inserting many rows takes time without being the disk's doing: about 2 µs each.
+        self._sync_s += (max(0.0, took - rows * 2e-6) - self._sync_s) * 0.2
+
+    def _thread_done(self, batch: list[tuple[RunLog, Append]], error: BaseException | None) -> None:
+        self._busy = False
+        if error is None:
+            self._written(batch)
+        else:
+            self._failed(batch, error)
+        if self._dirty:
+            self.flush_soon()
+
+    def _written(self, batch: list[tuple[RunLog, Append]]) -> None:
+        for log, append in batch:
+            log.written(append)
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()
+
+    def _failed(self, batch: list[tuple[RunLog, Append]], error: BaseException) -> None:
+        if isinstance(error, StoreFull):
+            self._hold(batch, error)
+            return
+        if isinstance(error, NotOwner) and len(batch) > 1:
+            self._one_by_one(batch)
+            return
+        for log, _ in batch:
+            log.on_lost(error)
+
+    def _one_by_one(self, batch: list[tuple[RunLog, Append]]) -> None:
+        """One of the runs has another owner: the others must not suffer for it."""
+        for pair in batch:
+            try:
+                self._commit([pair])
+            except Exception as error:
+                self._failed([pair], error)
+            else:
+                self._written([pair])
+
+    def _hold(self, batch: list[tuple[RunLog, Append]], error: StoreFull) -> None:
+        if not self.full:
+            _log.warning("store full, runs wait: %s", error, extra={"action": "store_full"})
+        self.full = str(error)
+        for log, append in batch:
+            log.blobs = {**append.blobs, **log.blobs}
+            self._dirty[log.lease.run_id] = log
+        self._loop.call_later(FULL_RETRY_S, self._try_again)
+
+    def _try_again(self) -> None:
+        self.full = ""
+        self.flush()
+
+    async def close(self) -> None:
+        """Write what is left, then stop."""
+        while self._busy or (self._dirty and not self.full):
+            self.flush()
+            await asyncio.sleep(0.001 if self._busy else 0)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._thread is not None:
+            self._thread.shutdown()

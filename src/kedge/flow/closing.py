@@ -1,0 +1,147 @@
+"""Composites, foreach steps and the run itself: what they come to once everything in them is settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kedge.base.codec import decode, encode
+from kedge.base.errors import BadInput
+from kedge.flow import events as ev
+from kedge.flow.conclude import conclude
+from kedge.flow.names import result_bytes
+from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.turn import Turn
+from kedge.flow.words import Failure, Outcome, RunStatus, StepStatus
+from kedge.plan.expr import Absent
+
+
+def close(turn: Turn, step: StepState | None) -> None:
+    """Everything in `step` (None: in the run) is settled."""
+    if step is None:
+        if turn.state.root.open == 0:
+            _end_run(turn)
+    elif step.status is StepStatus.RUNNING and step.items is not None:
+        if step.open == 0:
+            _close_items(turn, step, step.items)
+    elif step.status is StepStatus.RUNNING and step.inner is not None and step.inner.open == 0:
+        _close_composite(turn, step, step.inner)
+
+
+def _failed_for_good(scope: ScopeState) -> list[StepState]:
+    """A fallback that failed counts through its target."""
+    return [step for step in scope.steps if step.outcome is Outcome.FAILED and step.node.fallback_for < 0]
+
+
+def _close_items(turn: Turn, step: StepState, items: list[StepState]) -> None:
+    failed = [item for item in items if item.status is StepStatus.FAILED]
+    done = any(item.outcome is Outcome.DONE for item in items)
+    if failed and (step.node.required or not done):
+        paths = ", ".join(item.path for item in failed[:5]) + (" …" if len(failed) > 5 else "")
+        first = failed[0].error
+        failure = Failure(
+            category=first.category if first else "permanent",
+            code="items_failed",
+            message=f"{len(failed)} of {len(items)} items failed: {paths}",
+            classified=True,
+        )
+        turn.emit(ev.StepFailed(path=step.path, error=failure))
+        return
+    turn.emit(ev.StepSucceeded(path=step.path, version=turn.state.version))
+
+
+def _close_composite(turn: Turn, step: StepState, scope: ScopeState) -> None:
+    failed = _failed_for_good(scope)
+    if failed:
+        _fail_composite(turn, step, failed)
+    elif not any(child.outcome is Outcome.DONE for child in scope.steps):
+        turn.emit(ev.StepSkipped(path=step.path, reason="empty"))
+    else:
+        needs_value = step.node.expect is not None or step.node.step.loop is not None
+        conclude(turn, step, result_bytes(turn.state, step) if needs_value else b"")
+
+
+def _fail_composite(turn: Turn, step: StepState, failed: list[StepState]) -> None:
+    cause = next((child for child in failed if child.error is not None), failed[0])
+    failure = Failure(
+        category=cause.error.category if cause.error else "permanent",
+        code="child_failed",
+        message=f"{cause.path} failed" + (f": {cause.error.message}" if cause.error else ""),
+        classified=True,
+    )
+    retry = step.node.retry
+    if step.attempt < retry.attempts and failure.category in retry.on and step.node.effect in ("pure", "read"):
+        wait_s = min(retry.backoff_s * 2.0 ** min(step.attempt - 1, 30), retry.max_backoff_s)
+        at = turn.now + int(wait_s * 1000)
+        turn.emit(ev.RetryScheduled(path=step.path, attempt=step.attempt + 1, error=failure, at=at))
+        return
+    turn.emit(ev.StepFailed(path=step.path, error=failure))
+
+
+# --- the run
+
+
+def _end_run(turn: Turn) -> None:
+    state = turn.state
+    steps = state.root.steps
+    failed = _failed_for_good(state.root)
+    if failed:
+        _end_failed(turn, failed)
+        return
+    if not any(step.outcome is Outcome.DONE for step in steps):
+        error = Failure(
+            category="permanent", code="nothing_done", message="every step was skipped", classified=True
+        )
+        turn.emit(ev.RunEnded(status=RunStatus.EMPTY, error=error))
+        return
+    resolve = run_resolver(state)
+    try:
+        values = {name: expression.evaluate(resolve) for name, expression in state.program.outputs.items()}
+        outputs = encode(values) if values else b""
+        answer = state.program.answer.render(resolve) if state.program.answer is not None else None
+    except BadInput as error:
+        failure = Failure(category="invalid_input", code="outputs", message=f"outputs: {error}", classified=True)
+        turn.emit(ev.RunEnded(status=RunStatus.FAILED, error=failure))
+        return
+    raw, blob = turn.store(outputs) if outputs else (ev.NONE, None)
+    text = answer if answer is None or isinstance(answer, str) else encode(answer).decode()
+    turn.emit(ev.RunEnded(status=RunStatus.DONE, outputs=raw, blob=blob, answer=text))
+
+
+def _end_failed(turn: Turn, failed: list[StepState]) -> None:
+    cause = next((step for step in failed if step.error is not None), failed[0])
+    message = f"step {cause.path} failed" + (f": {cause.error.message}" if cause.error else "")
+    if len(failed) > 1:
+        message += f" ({len(failed)} steps failed or were skipped because of it)"
+    category = cause.error.category if cause.error else "permanent"
+    code = cause.error.code if cause.error else "dependency"
+    failure = Failure(category=category, code=code, message=message, classified=True)
+    turn.emit(ev.RunEnded(status=RunStatus.FAILED, error=failure))
+
+
+def run_resolver(state: RunState) -> Callable[[str], object]:
+    """How names resolve in `outputs` and `answer`."""
+
+    def resolve(name: str) -> object:
+        index = state.program.root.by_id.get(name)
+        if index is not None:
+            step = state.root.steps[index]
+            if step.outcome is not Outcome.DONE:
+                raise Absent(name, f"step {name} was {step.status}")
+            return decode(result_bytes(state, step))
+        match name:
+            case "inputs":
+                return state.inputs_value()
+            case "context":
+                return state.plan.context
+            case "goal":
+                return state.plan.goal
+            case "results":
+                return {
+                    step.id: decode(result_bytes(state, step))
+                    for step in state.root.steps
+                    if step.outcome is Outcome.DONE
+                }
+            case _:
+                raise Absent(name, "it means nothing here")
+
+    return resolve

@@ -1,0 +1,84 @@
+"""What a finished attempt comes to: its own test, its loop, and then done, another round, or failed."""
+
+from __future__ import annotations
+
+from kedge.base.errors import BadInput
+from kedge.flow import events as ev
+from kedge.flow.names import bytes_of, resolver
+from kedge.flow.state import RunState, StepState
+from kedge.flow.turn import Turn
+from kedge.flow.words import Failure
+from kedge.plan.expr import evaluate_condition
+
+
+def conclude(turn: Turn, step: StepState, raw: bytes) -> None:
+    """`step` came back with `raw`: decide what that means for the step."""
+    node = step.node
+    loop = node.step.loop
+    failure = _unmet(turn.state, step, raw) if node.expect is not None else None
+    if failure is not None:
+        turn.emit(ev.StepFailed(path=step.path, error=failure))
+        return
+    if loop is not None:
+        try:
+            again = _another_round(turn.state, step, raw)
+        except BadInput as error:
+            failure = Failure(category="invalid_input", code=error.code, message=f"until: {error}")
+            turn.emit(ev.StepFailed(path=step.path, error=failure))
+            return
+        if again is None:
+            text = f"`until` was not met after {loop.times} rounds"
+            failure = Failure(category="permanent", code="until_not_met", message=text, classified=True)
+            turn.emit(ev.StepFailed(path=step.path, error=failure))
+            return
+        if again:
+            value, blob = turn.store(raw)
+            next_at = turn.now + int(loop.delay_s * 1000)
+            turn.emit(
+                ev.RoundEnded(path=step.path, iteration=step.iteration, result=value, blob=blob, next_at=next_at)
+            )
+            return
+        if loop.collect == "all":
+            rounds = [bytes_of(turn.state, value) for value in step.rounds or ()]
+            raw = b"[" + b",".join([*rounds, raw]) + b"]"
+    succeed(turn, step, raw)
+
+
+def succeed(turn: Turn, step: StepState, raw: bytes) -> None:
+    """The step is done. Composites keep no result of their own unless a loop made one."""
+    if (step.node.scope is not None or step.items is not None) and step.node.step.loop is None:
+        turn.emit(ev.StepSucceeded(path=step.path, version=turn.state.version))
+        return
+    value, blob = turn.store(raw)
+    turn.emit(ev.StepSucceeded(path=step.path, result=value, blob=blob, version=turn.state.version))
+
+
+def _unmet(state: RunState, step: StepState, raw: bytes) -> Failure | None:
+    expect = step.node.expect
+    if expect is None:
+        return None
+    try:
+        met = evaluate_condition(expect, resolver(state, step, result=raw))
+    except BadInput as error:
+        return Failure(category="invalid_input", code=error.code, message=f"expect: {error}", classified=True)
+    if met:
+        return None
+    return Failure(
+        category="permanent",
+        code="expect_not_met",
+        message=f"the result does not meet `expect`: {expect.text}",
+        classified=True,
+    )
+
+
+def _another_round(state: RunState, step: StepState, raw: bytes) -> bool | None:
+    """True: another round. False: enough. None: the rounds are used up and `until` was never met."""
+    loop, until = step.node.step.loop, step.node.until
+    if loop is None:
+        return False
+    last = step.iteration + 1 >= loop.times
+    if until is None:
+        return not last
+    if evaluate_condition(until, resolver(state, step, previous=raw)):
+        return False
+    return None if last else True

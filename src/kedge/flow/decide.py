@@ -1,0 +1,253 @@
+"""What an input means: events, or nothing (late, repeated), or a refusal.
+
+Reads the state and never changes it; `turn.emit` folds what is decided. An attempt is known by the
+number of its start, so the word of an attempt that was given up is not taken for its successor's.
+"""
+
+from __future__ import annotations
+
+from kedge.base.codec import encode
+from kedge.base.errors import BadInput, NotFound, Refused
+from kedge.flow import events as ev
+from kedge.flow import inputs as inp
+from kedge.flow.conclude import conclude
+from kedge.flow.state import Question, RunState, StepState
+from kedge.flow.turn import Turn
+from kedge.flow.words import Failure, StepStatus
+
+RETRYABLE_UNASKED = ("pure", "read", "idempotent")
+"""Effect classes whose calls may be made again: repeating them does no harm."""
+
+
+def decide(turn: Turn, given: inp.Input) -> None:
+    """Fold what `given` means into the turn."""
+    match given:
+        case inp.Returned():
+            _returned(turn, given)
+        case inp.Raised():
+            _raised(turn, given)
+        case inp.Command():
+            _command(turn, given)
+        case inp.Reported():
+            if _attempt(turn.state, given.path, given.starts) is not None:
+                turn.emit(ev.Discovered(path=given.path, what=given.what, need=given.need))
+        case inp.Exhausted():
+            _exhausted(turn, given)
+        case inp.Resumed():
+            _resumed(turn, given)
+        case inp.Ticked():
+            pass  # time itself is the message: `due` looks at the timers
+
+
+def _attempt(state: RunState, path: str, starts: int) -> StepState | None:
+    """The step, if that attempt is still the one that counts."""
+    step = state.steps.get(path)
+    if step is None or step.starts != starts or state.end is not None:
+        return None
+    return step if step.status in (StepStatus.RUNNING, StepStatus.IN_DOUBT) else None
+
+
+def _returned(turn: Turn, given: inp.Returned) -> None:
+    step = _attempt(turn.state, given.path, given.starts)
+    if step is None:
+        return
+    if step.status is StepStatus.IN_DOUBT:
+        _close_doubt(turn, step, "done", "late result")
+    conclude(turn, step, given.raw)
+
+
+def _raised(turn: Turn, given: inp.Raised) -> None:
+    state, error = turn.state, given.error
+    step = _attempt(state, given.path, given.starts)
+    if step is None or (step.status is StepStatus.IN_DOUBT and not error.classified):
+        return
+    if step.status is StepStatus.IN_DOUBT:
+        _close_doubt(turn, step, "failed", "late failure")
+        turn.emit(ev.StepFailed(path=step.path, error=error))
+        return
+    effect = step.node.effect
+    certain = error.classified or error.not_done
+    if effect == "effect" and not certain:
+        _doubt(turn, step, error)
+    elif state.cancelling:
+        turn.emit(ev.StepCancelled(path=step.path))
+    elif _may_retry(step, error):
+        wait_s = _backoff_s(step, error, given.jitter)
+        at = turn.now + int(wait_s * 1000)
+        turn.emit(ev.RetryScheduled(path=step.path, attempt=step.attempt + 1, error=error, at=at))
+    else:
+        turn.emit(ev.StepFailed(path=step.path, error=error))
+
+
+def _may_retry(step: StepState, error: Failure) -> bool:
+    retry = step.node.retry
+    if step.attempt >= retry.attempts:
+        return False
+    if step.node.effect == "effect":
+        return error.not_done
+    return error.category in retry.on or error.not_done
+
+
+def _backoff_s(step: StepState, error: Failure, jitter: float) -> float:
+    """Doubles with each attempt; spread out by half, so that many do not come back at once."""
+    retry = step.node.retry
+    wait_s = min(retry.backoff_s * 2.0 ** min(step.attempt - 1, 30), retry.max_backoff_s)
+    if error.retry_after_s is not None:
+        wait_s = max(wait_s, min(error.retry_after_s, retry.max_backoff_s))
+    return wait_s * (1.0 + jitter / 2.0)
+
+
+def _doubt(turn: Turn, step: StepState, error: Failure) -> None:
+    turn.emit(ev.StepInDoubt(path=step.path, error=error))
+    tool = step.node.step.tool
+    turn.emit(
+        ev.QuestionAsked(
+            question=_question_id(turn.state),
+            reason="in_doubt",
+            path=step.path,
+            text=(
+                f"Did {tool} (step {step.path}) have its effect? The attempt ended without an answer: "
+                f"{error.message}"
+            ),
+            options=("done", "failed", "retry"),
+        )
+    )
+
+
+def _question_id(state: RunState) -> str:
+    return f"q{len(state.questions) + 1}"
+
+
+def _close_doubt(turn: Turn, step: StepState, answer: str, by: str) -> None:
+    for id_, question in turn.state.questions.items():
+        if question.open and question.asked.path == step.path:
+            turn.emit(ev.QuestionAnswered(question=id_, answer=answer, by=by))
+
+
+def _resumed(turn: Turn, given: inp.Resumed) -> None:
+    state = turn.state
+    was_ended = state.ended
+    turn.emit(ev.RunResumed(retry_failed=given.retry_failed, changed_tools=given.changed_tools))
+    if was_ended:
+        return
+    for step in [s for s in state.steps.values() if s.status is StepStatus.RUNNING and s.is_call]:
+        if step.node.effect in RETRYABLE_UNASKED:
+            turn.emit(ev.StepInterrupted(path=step.path))
+        else:
+            error = Failure(
+                category="in_doubt", code="driver_lost", message="the process that drove the run ended during the call"
+            )
+            _doubt(turn, step, error)
+    if given.changed_tools and not state.blocked_by:
+        names = ", ".join(given.changed_tools)
+        turn.emit(
+            ev.QuestionAsked(
+                question=_question_id(state),
+                reason="tool_changed",
+                text=f"These tools with effects are not what they were when the run began: {names}. Go on with them?",
+                options=("go on", "stop"),
+            )
+        )
+
+
+def _exhausted(turn: Turn, given: inp.Exhausted) -> None:
+    state = turn.state
+    if state.end is not None or any(
+        q.open and q.asked.limit == given.limit for q in state.questions.values()
+    ):
+        return
+    allowed = state.limit(given.limit)
+    turn.emit(ev.LimitReached(limit=given.limit, value=given.value))
+    turn.emit(
+        ev.QuestionAsked(
+            question=_question_id(state),
+            reason="limit",
+            limit=given.limit,
+            text=f"The run used up its limit {given.limit} ({allowed:g}). Raise it, or stop?",
+            options=("raise", "stop"),
+        )
+    )
+
+
+# --- commands
+
+
+def _command(turn: Turn, given: inp.Command) -> None:
+    state = turn.state
+    if state.end is not None:
+        raise Refused(f"the run has ended ({state.end})", code="run_ended", where=f"run {state.run_id}")
+    match given.kind:
+        case "pause":
+            if state.paused or state.cancelling:
+                raise Refused(f"the run is {state.status}", code="cannot_pause", allowed=["unpause", "cancel"])
+            turn.emit(ev.RunPaused(by=given.by))
+        case "unpause":
+            if not state.paused:
+                raise Refused(f"the run is {state.status}, not paused", code="not_paused", allowed=["pause"])
+            turn.emit(ev.RunUnpaused(by=given.by))
+        case "cancel":
+            if not state.cancelling:
+                turn.emit(ev.RunCancelling(by=given.by, reason=given.reason))
+        case "answer":
+            _answer(turn, given)
+
+
+def _answer(turn: Turn, given: inp.Command) -> None:
+    state = turn.state
+    question = state.questions.get(given.question)
+    if question is None:
+        raise NotFound(
+            f"run {state.run_id} has no question {given.question!r}",
+            code="unknown_question",
+            allowed=[id_ for id_, q in state.questions.items() if q.open],
+        )
+    if not question.open:
+        raise Refused(
+            f"question {given.question} was answered {question.answer!r}"
+            + (f" by {question.by}" if question.by else ""),
+            code="already_answered",
+        )
+    if given.answer not in question.asked.options:
+        raise BadInput(
+            f"{given.answer!r} does not answer question {given.question}",
+            code="unknown_answer",
+            allowed=question.asked.options,
+        )
+    if question.asked.reason == "in_doubt":
+        _answer_doubt(turn, given, question)
+        return
+    limit = None
+    if given.answer == "raise":
+        limit = _raised_limit(state, question, given)
+    turn.emit(ev.QuestionAnswered(question=given.question, answer=given.answer, by=given.by, limit=limit))
+
+
+def _raised_limit(state: RunState, question: Question, given: inp.Command) -> float:
+    current = state.limit(question.asked.limit)
+    if given.value is None:
+        return current * 2
+    if isinstance(given.value, bool) or not isinstance(given.value, int | float) or given.value <= current:
+        raise BadInput(
+            f"{given.value!r} does not raise the limit {question.asked.limit}, which is {current:g}",
+            code="limit_value",
+            remedy="give a larger number, or none to double it",
+        )
+    return float(given.value)
+
+
+def _answer_doubt(turn: Turn, given: inp.Command, question: Question) -> None:
+    step = turn.state.steps[question.asked.path]
+    raw = encode(given.value)
+    result = ev.Raw(raw) if given.answer == "done" else ev.NONE
+    turn.emit(ev.QuestionAnswered(question=given.question, answer=given.answer, by=given.by, result=result))
+    error = step.error
+    if given.answer == "done":
+        conclude(turn, step, raw)
+    elif given.answer == "retry":
+        error = error or Failure(category="in_doubt", code="in_doubt", message="in doubt")
+        turn.emit(ev.RetryScheduled(path=step.path, attempt=step.attempt + 1, error=error, at=turn.now))
+    else:
+        said = f"{given.by or 'a person'} says that it did not happen"
+        failure = Failure(category="in_doubt", code="answered_failed", message=said, classified=True)
+        turn.emit(ev.StepFailed(path=step.path, error=failure))
+

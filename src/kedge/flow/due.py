@@ -1,0 +1,254 @@
+"""What should be happening and is not: the scheduler, as a pure function of the state.
+
+Runs to a fixed point: a condition that skips a step may free another, a composite that is empty may
+end its parent. So the finish of a step and the starts of its successors are one append.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Protocol
+
+from kedge.base.codec import decode, digest, encode
+from kedge.base.errors import BadInput
+from kedge.flow import events as ev
+from kedge.flow.closing import close
+from kedge.flow.names import fill_hole, find, render_args, resolver
+from kedge.flow.program import Node
+from kedge.flow.render import Args
+from kedge.flow.state import RunState, StepState
+from kedge.flow.turn import Launch, Turn
+from kedge.flow.words import INLINE_BYTES, Failure, Outcome, RunStatus, StepStatus
+from kedge.plan.expr import evaluate_condition
+
+
+class Gate(Protocol):
+    """Limits that calls share with calls of other steps and runs."""
+
+    def take(self, node: Node) -> str:
+        """Take a place for one call; "" if there is one, else the name of what is used up."""
+        ...
+
+    def room(self, name: str) -> int:
+        """Places left of what `take` named."""
+        ...
+
+
+def due(turn: Turn, gate: Gate) -> None:
+    """Fold into the turn all that should be happening now."""
+    state = turn.state
+    if state.end is not None:
+        return
+    if state.cancelling:
+        if not state.running:
+            turn.emit(ev.RunEnded(status=RunStatus.CANCELLED))
+        return
+    if state.stopped_by:
+        _stop(turn)
+        return
+    if state.paused or state.blocked_by:
+        return
+    _wake(turn)
+    _unpark(state, gate)
+    while True:
+        if state.fresh:
+            _look_at(turn, state.fresh.pop())
+        elif state.closing:
+            close(turn, state.closing.pop())
+            if state.end is not None:
+                return
+        elif not _start_next(turn, gate):
+            return
+
+
+def next_wake(state: RunState) -> int | None:
+    """When the first timer goes off, in ms; None if no timer is set."""
+    timers = state.timers
+    while timers:
+        at, _, step = timers[0]
+        if step.status is StepStatus.WAITING and step.wake_at == at:
+            return at
+        heappop(timers)
+    return None
+
+
+def _stop(turn: Turn) -> None:
+    """A person chose to stop at a limit: let what runs finish, start nothing, then end."""
+    state = turn.state
+    if not state.running:
+        error = Failure(category="limit", code="stopped", message=f"stopped at {state.stopped_by}", classified=True)
+        turn.emit(ev.RunEnded(status=RunStatus.FAILED, error=error))
+
+
+def _wake(turn: Turn) -> None:
+    state = turn.state
+    while (at := next_wake(state)) is not None and at <= turn.now:
+        step = heappop(state.timers)[2]
+        step.wake_at = 0
+        if step.node.is_sleep:
+            turn.emit(ev.StepSucceeded(path=step.path, result=ev.Raw(b"null"), version=state.version))
+        elif step.node.scope is not None:
+            _start_composite(turn, step)
+        else:
+            state.order += 1
+            heappush(state.ready, (step.node.rank, state.order, step))
+
+
+def _unpark(state: RunState, gate: Gate) -> None:
+    for name in list(state.parked):
+        heap = state.parked[name]
+        for _ in range(min(gate.room(name), len(heap))):
+            heappush(state.ready, heappop(heap))
+        if not heap:
+            del state.parked[name]
+
+
+# --- steps that are to be looked at before they can run
+
+
+def _look_at(turn: Turn, step: StepState) -> None:
+    if step.status is not StepStatus.READY:
+        return
+    state, node = turn.state, step.node
+    if step.reason == "not_needed":
+        turn.emit(ev.StepSkipped(path=step.path, reason="not_needed", because=(_target_id(step),)))
+        return
+    try:
+        if step.owner is None and step.items is None and step.inner is None and not _enter(turn, step):
+            return
+        if step.owner is None and node.foreach is not None:
+            _expand(turn, step)
+        elif node.scope is not None:
+            _start_composite(turn, step)
+        elif node.is_sleep:
+            _start_sleep(turn, step)
+        else:
+            state.order += 1
+            heappush(state.ready, (node.rank, state.order, step))
+    except BadInput as error:
+        _fail(turn, step, error)
+
+
+def _target_id(step: StepState) -> str:
+    return step.scope.steps[step.node.fallback_for].id
+
+
+def _enter(turn: Turn, step: StepState) -> bool:
+    """Dependencies by `join`, then `when`. False: the step was skipped."""
+    if step.troubled and not _joined(turn, step):
+        return False
+    when = step.node.when
+    if when is not None and not evaluate_condition(when, resolver(turn.state, step)):
+        turn.emit(ev.StepSkipped(path=step.path, reason="condition", because=(when.text,)))
+        return False
+    return True
+
+
+def _joined(turn: Turn, step: StepState) -> bool:
+    node = step.node
+    deps = [find(step, node, name) for name in node.places]
+    outcomes = [dep.outcome for dep in deps]
+    if node.join == "settled":
+        return True
+    if node.join == "any":
+        go = Outcome.DONE in outcomes
+    else:
+        broken = Outcome.FAILED in outcomes or Outcome.CANCELLED in outcomes
+        go = not broken and (Outcome.DONE in outcomes or not outcomes)
+    if go:
+        return True
+    failed = tuple(d.id for d in deps if d.outcome in (Outcome.FAILED, Outcome.CANCELLED))
+    if failed:
+        turn.emit(ev.StepSkipped(path=step.path, reason="dependency", because=failed))
+    else:
+        turn.emit(ev.StepSkipped(path=step.path, reason="absent", because=tuple(d.id for d in deps)))
+    return False
+
+
+def _expand(turn: Turn, step: StepState) -> None:
+    state, foreach = turn.state, step.node.foreach
+    if isinstance(foreach, Args):
+        items = decode(foreach.fill(lambda hole: fill_hole(state, step, hole)))["items"]
+    elif foreach is not None:
+        items = foreach.render(resolver(state, step))
+    else:
+        return
+    if not isinstance(items, list):
+        raise _foreach_error(step, f"foreach needs a list, this is {type(items).__name__}")
+    allowed = state.limit("expansions")
+    if len(items) > allowed:
+        raise _foreach_error(step, f"foreach over {len(items):,} items, the limit expansions is {allowed:,.0f}")
+    raw, blob = turn.store(encode(items))
+    turn.emit(
+        ev.StepExpanded(path=step.path, count=len(items), items=raw, blob=blob, generation=step.generation)
+    )
+
+
+def _foreach_error(step: StepState, text: str) -> BadInput:
+    return BadInput(text, code="foreach", where=f"step {step.path}")
+
+
+def _start_composite(turn: Turn, step: StepState) -> None:
+    attempt = step.attempt or 1
+    generation = step.generation + (1 if attempt > 1 else 0)  # its children are other calls than before
+    turn.emit(
+        ev.StepStarted(path=step.path, attempt=attempt, iteration=step.iteration, generation=generation)
+    )
+
+
+def _start_sleep(turn: Turn, step: StepState) -> None:
+    seconds = decode(render_args(turn.state, step)).get("seconds")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
+        raise BadInput(f"sleep needs seconds, a number from 0, not {seconds!r}", code="sleep", where=step.path)
+    turn.emit(ev.StepWaiting(path=step.path, until=turn.now + int(seconds * 1000)))
+
+
+def _fail(turn: Turn, step: StepState, error: BadInput) -> None:
+    failure = Failure(
+        category="invalid_input", code=error.code, message=str(error), classified=True, not_done=True
+    )
+    turn.emit(ev.StepFailed(path=step.path, error=failure))
+
+
+# --- calls
+
+
+def _start_next(turn: Turn, gate: Gate) -> bool:
+    """Start calls until no more can be; False when the frontier is as far as it gets."""
+    state = turn.state
+    ready = state.ready
+    limit = state.parallel
+    while ready and state.running < limit:
+        entry = heappop(ready)
+        step = entry[2]
+        if step.status is not StepStatus.READY and (step.status is not StepStatus.WAITING or step.wake_at):
+            continue
+        taken = gate.take(step.node)
+        if taken:
+            heappush(state.parked.setdefault(taken, []), entry)
+            continue
+        if not _start(turn, step):
+            return True  # it failed, which may have freed others
+    return bool(state.fresh or state.closing)
+
+
+def _start(turn: Turn, step: StepState) -> bool:
+    try:
+        raw = render_args(turn.state, step)
+    except BadInput as error:
+        _fail(turn, step, error)
+        return False
+    small = len(raw) <= INLINE_BYTES
+    turn.emit(
+        ev.StepStarted(
+            path=step.path,
+            attempt=step.attempt or 1,
+            iteration=step.iteration,
+            generation=step.generation,
+            args=ev.Raw(raw) if small else ev.NONE,
+            args_hash="" if small else digest(raw),
+        )
+    )
+    turn.launches.append(Launch(step, raw, turn.state.seq))
+    return True
+

@@ -1,0 +1,265 @@
+"""What can have happened to a run: a closed union, past tense.
+
+Events are for ever: every release reads what every earlier release wrote. A kind is only added to,
+with defaults; a changed meaning is a new kind. The envelope (run, seq, epoch, at, chain) is the
+journal's; here is only what happened.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, dataclass_transform
+
+import msgspec
+
+from kedge.flow.words import Blob, Failure, RunStatus
+from kedge.plan.tools import Effect
+
+Raw = msgspec.Raw
+"""Canonical JSON bytes, written into the event as they are."""
+
+NONE = Raw(b"")
+"""No value at all; `null` is a value."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", gc=False):
+    """Base of all kinds."""
+
+
+class ToolMark(msgspec.Struct, frozen=True, gc=False):
+    """What a tool was when the run began."""
+
+    hash: str
+    effect: Effect
+
+
+class RunStarted(Event, tag="RunStarted"):
+    """A run began. The plan itself is the blob `plan`."""
+
+    plan: str
+    goal: str
+    inputs: Raw
+    tools: dict[str, ToolMark] = {}
+    """Each tool the plan uses, as it was at the start."""
+    kedge: str = ""
+    """Version that wrote this."""
+
+
+class PlanAdopted(Event, tag="PlanAdopted"):
+    """From here on the run follows this plan."""
+
+    version: int
+    plan: str
+    cause: str = ""
+    by: str = ""
+
+
+class RunResumed(Event, tag="RunResumed"):
+    """Another driver took the run up."""
+
+    retry_failed: bool = False
+    changed_tools: tuple[str, ...] = ()
+
+
+class StepStarted(Event, tag="StepStarted"):
+    """One attempt began. For a composite: its children may start."""
+
+    path: str
+    attempt: int = 1
+    iteration: int = 0
+    generation: int = 0
+    args: Raw = NONE
+    """What the call was given; left out where it is large (`args_hash`) or there is no call."""
+    args_hash: str = ""
+    cause: str = ""
+
+
+class StepSucceeded(Event, tag="StepSucceeded"):
+    """The step is done. Composites and foreach steps have no result of their own here: it is their children's."""
+
+    path: str
+    result: Raw = NONE
+    blob: Blob | None = None
+    version: int = 1
+    """Plan version it was done under."""
+    cause: str = ""
+
+
+class RoundEnded(Event, tag="RoundEnded"):
+    """One round of a loop is done and another follows, not before `next_at`."""
+
+    path: str
+    iteration: int
+    result: Raw = NONE
+    blob: Blob | None = None
+    next_at: int = 0
+
+
+class StepFailed(Event, tag="StepFailed"):
+    """The step failed for good: no attempts left."""
+
+    path: str
+    error: Failure
+
+
+class RetryScheduled(Event, tag="RetryScheduled"):
+    """An attempt failed; the next one starts at `at`."""
+
+    path: str
+    attempt: int
+    error: Failure
+    at: int
+
+
+class StepWaiting(Event, tag="StepWaiting"):
+    """A durable timer: the step goes on at `until`."""
+
+    path: str
+    until: int
+    reason: Literal["sleep", "delay"] = "sleep"
+
+
+class StepSkipped(Event, tag="StepSkipped"):
+    """The step will not run."""
+
+    path: str
+    reason: Literal["condition", "absent", "dependency", "not_needed", "empty"]
+    """condition: its own `when`; absent: nothing it depends on is there; dependency: one failed;
+    not_needed: a fallback whose target did not fail; empty: a composite that did nothing."""
+    because: tuple[str, ...] = ()
+
+
+class StepCancelled(Event, tag="StepCancelled"):
+    """A running attempt was stopped."""
+
+    path: str
+
+
+class StepInterrupted(Event, tag="StepInterrupted"):
+    """Its driver was lost while it ran. Running it again does no harm, so it is ready again."""
+
+    path: str
+
+
+class StepInDoubt(Event, tag="StepInDoubt"):
+    """The attempt may have had its effect. Nobody starts it again unasked."""
+
+    path: str
+    error: Failure
+
+
+class StepExpanded(Event, tag="StepExpanded"):
+    """A foreach step has its items."""
+
+    path: str
+    count: int
+    items: Raw = NONE
+    blob: Blob | None = None
+    generation: int = 0
+
+
+class Discovered(Event, tag="Discovered"):
+    """A tool reported something nobody planned for."""
+
+    path: str
+    what: str
+    need: str = ""
+
+
+class QuestionAsked(Event, tag="QuestionAsked"):
+    """Somebody has to decide before this part of the run goes on."""
+
+    question: str
+    reason: Literal["in_doubt", "limit", "tool_changed"]
+    text: str
+    options: tuple[str, ...]
+    path: str = ""
+    limit: str = ""
+
+
+class QuestionAnswered(Event, tag="QuestionAnswered"):
+    """A question is closed; each is answered once."""
+
+    question: str
+    answer: str
+    by: str = ""
+    result: Raw = NONE
+    """With the answer `done`: what the step's result is taken to be."""
+    limit: float | None = None
+    """With the answer `raise`: the new limit."""
+
+
+class LimitReached(Event, tag="LimitReached"):
+    """A limit of the run is used up. Nothing starts until the question is answered."""
+
+    limit: str
+    value: float
+
+
+class RunPaused(Event, tag="RunPaused"):
+    """Nothing new starts; what runs goes on."""
+
+    by: str = ""
+
+
+class RunUnpaused(Event, tag="RunUnpaused"):
+    """The pause is lifted."""
+
+    by: str = ""
+
+
+class RunCancelling(Event, tag="RunCancelling"):
+    """Running attempts are being stopped."""
+
+    by: str = ""
+    reason: str = ""
+
+
+class RunEnded(Event, tag="RunEnded"):
+    """The end. Steps that had not started are cancelled by it."""
+
+    status: RunStatus
+    outputs: Raw = NONE
+    blob: Blob | None = None
+    answer: str | None = None
+    error: Failure | None = None
+
+
+AnyEvent = (
+    RunStarted
+    | PlanAdopted
+    | RunResumed
+    | StepStarted
+    | StepSucceeded
+    | RoundEnded
+    | StepFailed
+    | RetryScheduled
+    | StepWaiting
+    | StepSkipped
+    | StepCancelled
+    | StepInterrupted
+    | StepInDoubt
+    | StepExpanded
+    | Discovered
+    | QuestionAsked
+    | QuestionAnswered
+    | LimitReached
+    | RunPaused
+    | RunUnpaused
+    | RunCancelling
+    | RunEnded
+)
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+encode_event = _encoder.encode
+decode_event = msgspec.json.Decoder(AnyEvent).decode
+
+
+def kind_of(event: Event) -> str:
+    """The kind's published name."""
+    return type(event).__name__
+
+
+def plain(event: Event) -> dict[str, Any]:
+    """The event as plain data, for people and programs that read logs."""
+    return msgspec.json.decode(encode_event(event))

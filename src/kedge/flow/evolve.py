@@ -1,0 +1,401 @@
+"""The only code that changes a run's state.
+
+One small function per event kind. In place, a constant amount of work per event (a settled step
+touches those that wait for it, each once), no expression evaluated, nothing scanned: resuming a run
+of a million events is a million of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappush
+from typing import Any
+
+from kedge.base.errors import InternalError
+from kedge.flow import events as ev
+from kedge.flow.program import Scope
+from kedge.flow.settle import count_settled, settle, unblock
+from kedge.flow.state import Question, RunState, ScopeState, Span, StepState, Stored
+from kedge.flow.transitions import SETTLED, TABLE, illegal
+from kedge.flow.words import Blob, Outcome, RunStatus, StepStatus
+
+
+def evolve(state: RunState, event: ev.Event, at: int) -> None:
+    """Fold one event into the state."""
+    state.at = at
+    state.seq += 1
+    _HANDLERS[type(event)](state, event)
+
+
+def _move(state: RunState, event: Any) -> StepState:
+    """Take the event's step along the transition table."""
+    step = state.steps[event.path]
+    status = step.status
+    to = TABLE[type(event)].get(status)
+    if to is None:
+        raise illegal(step.path, status, event)
+    if status is StepStatus.RUNNING and step.node.scope is None and step.items is None:
+        state.running -= 1
+    step.status = to
+    return step
+
+
+def _stored(raw: ev.Raw, blob: Blob | None) -> Stored | None:
+    if blob is not None:
+        return blob
+    return None if raw is ev.NONE else bytes(raw)
+
+
+# --- the run
+
+
+def _run_started(state: RunState, event: ev.RunStarted) -> None:
+    state.started_at = state.at
+    state.inputs = bytes(event.inputs)
+
+
+def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
+    state.version = event.version
+    open_scope(state, state.root)
+
+
+def open_scope(state: RunState, scope: ScopeState) -> None:
+    """Bring a scope's steps into being; those that wait for nothing are free to go."""
+    scope.steps = [
+        StepState(node, scope.prefix + node.id, scope, len(node.deps)) for node in scope.scope.nodes
+    ]
+    scope.open = len(scope.steps)
+    state.total += scope.open
+    owner = scope.owner
+    free: list[StepState] = []
+    for step in scope.steps:
+        state.steps[step.path] = step
+        if owner is not None:
+            step.generation = owner.generation
+            _watch_outer(step)
+        if step.node.fallback_for >= 0:
+            step.waiting += 1  # for its target's final failure
+        if not step.waiting:
+            free.append(step)
+    for step in free:
+        unblock(state, step)
+    if not scope.steps:
+        state.closing.append(owner)
+
+
+def _watch_outer(step: StepState) -> None:
+    for level, index in step.node.outer:
+        scope = step.scope
+        for _ in range(level):
+            if scope.owner is None:
+                raise InternalError(f"step {step.path} looks further out than the plan goes")
+            scope = scope.owner.scope
+        target = scope.steps[index]
+        if target.outcome is None:
+            step.waiting += 1
+            if target.watchers is None:
+                target.watchers = []
+            target.watchers.append(step)
+        elif target.outcome is not Outcome.DONE:
+            step.troubled = True
+
+
+def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
+    if event.retry_failed and state.ended:
+        _reopen(state)
+
+
+def _reopen(state: RunState) -> None:
+    """Take back the end: what failed, and what was skipped or cancelled because of it, is to be done again."""
+    state.end = None
+    state.error = None
+    state.cancelling = False
+    state.ended_at = 0
+    state.closing.clear()
+    _reopen_scope(state, state.root)
+
+
+def _reopen_scope(state: RunState, scope: ScopeState) -> None:
+    again = [step for step in scope.steps if _is_to_do(step)]
+    for step in again:
+        _reset(state, step)
+    for step in again:
+        node = step.node
+        step.waiting = sum(1 for i in node.deps if scope.steps[i].outcome is None)
+        step.troubled = any(scope.steps[i].outcome not in (None, Outcome.DONE) for i in node.deps)
+        if node.fallback_for >= 0:
+            step.waiting += 1
+        if scope.owner is not None:
+            _watch_outer(step)
+    for step in again:
+        if step.items is not None:
+            _reopen_items(state, step)
+        elif step.inner is not None:
+            step.status = StepStatus.RUNNING
+            _reopen_scope(state, step.inner)
+        elif not step.waiting:
+            unblock(state, step)
+
+
+def _is_to_do(step: StepState) -> bool:
+    while step.reason == "not_needed":  # a fallback is to do if its target is
+        step = step.scope.steps[step.node.fallback_for]
+    return step.outcome in (Outcome.FAILED, Outcome.CANCELLED)
+
+
+def _reset(state: RunState, step: StepState) -> None:
+    scope = step.scope
+    if step.outcome is not None:
+        state.settled -= 1
+        if step.owner is None:
+            scope.open += 1
+        else:
+            step.owner.open += 1
+    step.status = StepStatus.PENDING
+    step.outcome = None
+    step.stand_in = None
+    step.error = None
+    step.reason = ""
+    step.because = ()
+    step.attempt = 0
+    step.ended_at = 0
+
+
+def _reopen_items(state: RunState, step: StepState) -> None:
+    step.status = StepStatus.RUNNING
+    for item in step.items or ():
+        if not _is_to_do(item):
+            continue
+        _reset(state, item)
+        if item.inner is not None:
+            item.status = StepStatus.RUNNING
+            _reopen_scope(state, item.inner)
+        else:
+            unblock(state, item)
+
+
+def _run_paused(state: RunState, event: ev.RunPaused) -> None:
+    state.paused = True
+
+
+def _run_unpaused(state: RunState, event: ev.RunUnpaused) -> None:
+    state.paused = False
+
+
+def _run_cancelling(state: RunState, event: ev.RunCancelling) -> None:
+    state.cancelling = True
+    state.paused = False
+
+
+def _run_ended(state: RunState, event: ev.RunEnded) -> None:
+    state.end = event.status
+    state.ended_at = state.at
+    state.error = event.error
+    state.outputs = _stored(event.outputs, event.blob)
+    state.answer = event.answer
+    state.fresh.clear()
+    state.timers.clear()
+    state.parked.clear()
+    if event.status in (RunStatus.CANCELLED, RunStatus.FAILED):
+        for step in state.steps.values():
+            if step.status not in SETTLED and step.status is not StepStatus.IN_DOUBT:
+                step.status = StepStatus.CANCELLED
+                step.outcome = Outcome.CANCELLED
+                step.ended_at = state.at
+                state.settled += 1
+
+
+# --- steps
+
+
+def _step_started(state: RunState, event: ev.StepStarted) -> None:
+    step = _move(state, event)
+    step.starts += 1
+    step.attempt = event.attempt
+    step.attempt_at = state.at
+    if not step.started_at:
+        step.started_at = state.at
+    scope = step.node.scope
+    if scope is None:
+        state.running += 1
+        state.calls += 1
+    else:
+        step.generation = event.generation
+        _open_inner(state, step, scope)
+
+
+def _open_inner(state: RunState, step: StepState, scope: Scope) -> None:
+    if step.inner is not None:
+        state.total -= len(step.inner.steps)  # another attempt or round takes its place
+        state.settled -= len(step.inner.steps)
+    turn = f"#{step.iteration}" if step.node.step.loop is not None else ""
+    step.inner = ScopeState(scope, step, f"{step.path}{turn}/")
+    open_scope(state, step.inner)
+
+
+def _step_succeeded(state: RunState, event: ev.StepSucceeded) -> None:
+    step = _move(state, event)
+    step.result = _stored(event.result, event.blob)
+    step.ended_at = state.at
+    state.done += 1
+    settle(state, step, Outcome.DONE)
+
+
+def _round_ended(state: RunState, event: ev.RoundEnded) -> None:
+    step = _move(state, event)
+    value = _stored(event.result, event.blob)
+    loop = step.node.step.loop
+    keep_all = loop is not None and loop.collect == "all"
+    if value is not None:
+        if step.rounds is None or not keep_all:
+            step.rounds = [value]
+        else:
+            step.rounds.append(value)
+    _span(step, state.at, "done")
+    step.iteration = event.iteration + 1
+    step.attempt = 0
+    _sleep_until(state, step, event.next_at)
+
+
+def _step_failed(state: RunState, event: ev.StepFailed) -> None:
+    step = _move(state, event)
+    step.error = event.error
+    step.ended_at = state.at
+    settle(state, step, Outcome.FAILED if step.node.required else Outcome.ABSENT)
+
+
+def _retry_scheduled(state: RunState, event: ev.RetryScheduled) -> None:
+    step = _move(state, event)
+    step.error = event.error
+    step.attempt = event.attempt
+    _span(step, state.at, event.error.category)
+    _sleep_until(state, step, event.at)
+
+
+def _span(step: StepState, end: int, outcome: str) -> None:
+    if step.spans is None:
+        step.spans = []
+    step.spans.append(Span(step.attempt_at, end, step.attempt, step.iteration, outcome))
+
+
+def _step_waiting(state: RunState, event: ev.StepWaiting) -> None:
+    step = _move(state, event)
+    if not step.started_at:
+        step.started_at = state.at
+    _sleep_until(state, step, event.until)
+
+
+def _sleep_until(state: RunState, step: StepState, at: int) -> None:
+    step.wake_at = at
+    state.order += 1
+    heappush(state.timers, (at, state.order, step))
+
+
+def _step_skipped(state: RunState, event: ev.StepSkipped) -> None:
+    step = _move(state, event)
+    step.reason = event.reason
+    step.because = event.because
+    step.ended_at = state.at
+    broken = event.reason == "dependency" and step.node.required
+    settle(state, step, Outcome.FAILED if broken else Outcome.ABSENT)
+
+
+def _step_cancelled(state: RunState, event: ev.StepCancelled) -> None:
+    step = _move(state, event)
+    step.ended_at = state.at
+    count_settled(state, step, Outcome.CANCELLED)  # its dependents do not start: the run is ending
+
+
+def _step_in_doubt(state: RunState, event: ev.StepInDoubt) -> None:
+    step = _move(state, event)
+    step.error = event.error
+
+
+def _step_interrupted(state: RunState, event: ev.StepInterrupted) -> None:
+    step = _move(state, event)
+    _span(step, state.at, "interrupted")
+    unblock(state, step, again=True)
+
+
+def _step_expanded(state: RunState, event: ev.StepExpanded) -> None:
+    step = _move(state, event)
+    step.started_at = step.started_at or state.at
+    step.generation = event.generation
+    step.items_value = _stored(event.items, event.blob)
+    step.items_split = None
+    step.items = []
+    step.open = event.count
+    state.total += event.count
+    for index in range(event.count):
+        item = StepState(step.node, f"{step.path}[{index}]", step.scope, 0)
+        item.owner = step
+        item.index = index
+        item.generation = event.generation
+        step.items.append(item)
+        state.steps[item.path] = item
+        unblock(state, item)
+    if not event.count:
+        state.closing.append(step)
+
+
+def _discovered(state: RunState, event: ev.Discovered) -> None:
+    state.discoveries.append((event.path, event.what, event.need))
+
+
+# --- questions and limits
+
+
+def _question_asked(state: RunState, event: ev.QuestionAsked) -> None:
+    state.questions[event.question] = Question(event, state.at)
+    state.open_questions += 1
+    if event.reason != "in_doubt":
+        state.blocked_by += 1
+
+
+def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
+    question = state.questions[event.question]
+    question.answer = event.answer
+    question.answered_at = state.at
+    question.by = event.by
+    state.open_questions -= 1
+    asked = question.asked
+    if asked.reason == "in_doubt":
+        return  # what follows for the step is an event of its own
+    state.blocked_by -= 1
+    if asked.reason == "limit":
+        if event.answer == "raise" and event.limit is not None:
+            state.extended[asked.limit] = event.limit
+        else:
+            state.stopped_by = asked.limit
+    elif event.answer == "stop":
+        state.stopped_by = "tool_changed"
+
+
+def _limit_reached(state: RunState, event: ev.LimitReached) -> None:
+    """Kept for those who read the log; the question that follows is what blocks."""
+
+
+_HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
+    ev.RunStarted: _run_started,
+    ev.PlanAdopted: _plan_adopted,
+    ev.RunResumed: _run_resumed,
+    ev.RunPaused: _run_paused,
+    ev.RunUnpaused: _run_unpaused,
+    ev.RunCancelling: _run_cancelling,
+    ev.RunEnded: _run_ended,
+    ev.StepStarted: _step_started,
+    ev.StepSucceeded: _step_succeeded,
+    ev.RoundEnded: _round_ended,
+    ev.StepFailed: _step_failed,
+    ev.RetryScheduled: _retry_scheduled,
+    ev.StepWaiting: _step_waiting,
+    ev.StepSkipped: _step_skipped,
+    ev.StepCancelled: _step_cancelled,
+    ev.StepInterrupted: _step_interrupted,
+    ev.StepInDoubt: _step_in_doubt,
+    ev.StepExpanded: _step_expanded,
+    ev.Discovered: _discovered,
+    ev.QuestionAsked: _question_asked,
+    ev.QuestionAnswered: _question_answered,
+    ev.LimitReached: _limit_reached,
+}

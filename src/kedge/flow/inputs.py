@@ -1,0 +1,75 @@
+"""What can come into a run from outside. Inputs are not stored: what they mean is.
+
+`starts` tells attempts of one step apart: it is the number of times the step had been started when
+the attempt began, so what a forgotten attempt says later is never taken for a newer one's word.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from kedge.flow.words import Blob, Failure
+
+
+class Returned(msgspec.Struct, gc=False):
+    """An attempt came back with a value."""
+
+    path: str
+    starts: int
+    raw: bytes
+    blob: Blob | None = None
+    """Set when the value is too large to keep inline; `raw` still holds it."""
+
+
+class Raised(msgspec.Struct, gc=False):
+    """An attempt failed."""
+
+    path: str
+    starts: int
+    error: Failure
+    jitter: float = 0.0
+    """A random number from 0 to 1: the core has none of its own."""
+
+
+class Reported(msgspec.Struct, gc=False):
+    """A running tool discovered something."""
+
+    path: str
+    starts: int
+    what: str
+    need: str = ""
+
+
+class Ticked(msgspec.Struct, gc=False):
+    """Time went on. Carries nothing: the time comes with every input."""
+
+
+class Resumed(msgspec.Struct, gc=False):
+    """A driver takes the run up again."""
+
+    retry_failed: bool = False
+    changed_tools: tuple[str, ...] = ()
+
+
+class Command(msgspec.Struct, gc=False):
+    """A person or program wants something of the run."""
+
+    kind: Literal["pause", "unpause", "cancel", "answer"]
+    by: str = ""
+    reason: str = ""
+    question: str = ""
+    answer: str = ""
+    value: Any = None
+    """With an answer: the result to take (`done`) or the new limit (`raise`)."""
+
+
+class Exhausted(msgspec.Struct, gc=False):
+    """The driver measured that a limit of the run is used up."""
+
+    limit: str
+    value: float
+
+
+Input = Returned | Raised | Reported | Ticked | Resumed | Command | Exhausted

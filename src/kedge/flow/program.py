@@ -1,0 +1,204 @@
+"""A plan made ready to run: names resolved to places, templates cut, expressions parsed.
+
+Made once from a checked plan, then only read. Places (indices in a scope) never leave this process:
+the journal speaks of steps by path.
+
+Two kinds of scope end up in one structure: the plan's own steps, and the children of a composite.
+A child may name steps of outer scopes; it then waits for that step alone, not its whole composite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kedge.base.errors import InternalError
+from kedge.flow.render import Args, compile_args
+from kedge.plan.expr import Expression, Template, parse, parse_template
+from kedge.plan.model import SLEEP, Plan, Retry, Step
+from kedge.plan.tools import EFFECTS, Catalog, Effect, ToolSpec
+
+NOT_STEPS = frozenset({"goal", "context", "inputs", "results", "result", "item", "index", "loop", "secret"})
+NO_RETRY = Retry()
+Place = tuple[int, int]
+"""(scopes outward, index there)."""
+
+
+class Node:
+    """One step of the plan, compiled."""
+
+    __slots__ = (
+        "args", "consumers", "deps", "effect", "expect", "fallback", "fallback_for", "foreach", "id", "index",
+        "is_sleep", "join", "outer", "places", "plain", "rank", "required", "retry", "scope", "spec", "step",
+        "until", "weight_s", "when",
+    )  # fmt: skip
+
+    def __init__(self, step: Step, index: int, spec: ToolSpec | None) -> None:
+        self.step = step
+        self.id = step.id
+        self.index = index
+        self.spec = spec
+        self.effect: Effect = spec.effect if spec else "pure"
+        self.args: Args = compile_args(step.args)
+        self.when: Expression | None = parse(step.when) if step.when is not None else None
+        self.foreach: Template | Args | None = None
+        if isinstance(step.foreach, str):
+            self.foreach = parse_template(step.foreach)
+        elif step.foreach is not None:
+            self.foreach = compile_args({"items": step.foreach})
+        self.until: Expression | None = parse(step.loop.until) if step.loop and step.loop.until else None
+        self.expect: Expression | None = parse(step.expect) if step.expect is not None else None
+        self.retry: Retry = step.retry or (spec.retry if spec and spec.retry else NO_RETRY)
+        self.required = step.on_error != "continue"
+        self.join = step.join
+        self.is_sleep = step.tool == SLEEP
+        self.scope: Scope | None = None
+        self.deps: tuple[int, ...] = ()
+        self.outer: tuple[Place, ...] = ()
+        self.places: dict[str, Place] = {}
+        self.consumers: list[int] = []
+        self.fallback = -1
+        self.fallback_for = -1
+        self.rank = 0
+        estimate = step.estimate
+        self.weight_s = estimate.seconds if estimate and estimate.seconds is not None else 1.0
+        # Needs nothing but a place to run in, once its dependencies are there.
+        self.plain = not (self.when or self.foreach or step.steps is not None or self.is_sleep)
+
+    def names(self) -> Iterable[str]:
+        """Steps that this one refers to, in its own words."""
+        found: dict[str, None] = dict.fromkeys(self.step.after)
+        for part in (self.args, self.when, self.foreach, self.until, self.expect):
+            if part is not None and part.names:
+                found.update(dict.fromkeys(part.names))
+        apart = (self.id, self.step.fallback_for)  # itself, and what it waits for in its own way
+        return [name for name in found if name not in NOT_STEPS and name not in apart]
+
+
+class Scope:
+    """Steps that see each other."""
+
+    __slots__ = ("by_id", "nodes", "outer", "owner")
+
+    def __init__(self, owner: Node | None, outer: Scope | None) -> None:
+        self.owner = owner
+        self.outer = outer
+        self.nodes: list[Node] = []
+        self.by_id: dict[str, int] = {}
+
+    def place(self, name: str) -> Place | None:
+        """Where `name` is, looking outward."""
+        level, scope = 0, self
+        while scope is not None:
+            index = scope.by_id.get(name)
+            if index is not None:
+                return level, index
+            level, scope = level + 1, scope.outer
+        return None
+
+
+class Program:
+    """The compiled plan."""
+
+    __slots__ = ("answer", "nodes", "outputs", "plan", "root")
+
+    def __init__(self, plan: Plan, root: Scope, nodes: list[Node]) -> None:
+        self.plan = plan
+        self.root = root
+        self.nodes = nodes
+        self.outputs: dict[str, Expression] = {name: parse(text) for name, text in plan.outputs.items()}
+        self.answer: Template | None = parse_template(plan.answer) if plan.answer is not None else None
+
+    @property
+    def tools(self) -> set[str]:
+        """Names of the tools that the plan calls."""
+        return {node.step.tool for node in self.nodes if node.step.tool and not node.is_sleep}
+
+
+def compile_plan(plan: Plan, catalog: Catalog, effects: Mapping[str, Effect] | None = None) -> Program:
+    """Make a checked plan ready to run. `effects` are those a running run began with: they win."""
+    nodes: list[Node] = []
+    scopes: list[Scope] = []
+    root = Scope(None, None)
+    todo: list[tuple[Scope, tuple[Step, ...]]] = [(root, plan.steps)]
+    while todo:
+        scope, steps = todo.pop()
+        scopes.append(scope)
+        for index, step in enumerate(steps):
+            node = Node(step, index, catalog.get(step.tool) if step.tool else None)
+            if effects and step.tool in effects:
+                node.effect = effects[step.tool]
+            scope.nodes.append(node)
+            scope.by_id[step.id] = index
+            nodes.append(node)
+            if step.steps is not None:
+                node.scope = Scope(node, scope)
+                todo.append((node.scope, step.steps))
+    for scope in scopes:
+        _link(scope)
+    for scope in reversed(scopes):  # children come after their parents
+        _weigh(scope)
+    _rank(scopes)
+    return Program(plan, root, nodes)
+
+
+def _link(scope: Scope) -> None:
+    for node in scope.nodes:
+        own: list[int] = []
+        outer: list[Place] = []
+        for name in node.names():
+            place = scope.place(name)
+            if place is None:
+                raise InternalError(f"step {node.id} refers to {name!r}, which check should have refused")
+            node.places[name] = place
+            if place[0] == 0:
+                own.append(place[1])
+                scope.nodes[place[1]].consumers.append(node.index)
+            else:
+                outer.append(place)
+        node.deps, node.outer = tuple(own), tuple(outer)
+        if node.step.fallback_for is not None:
+            node.fallback_for = scope.by_id[node.step.fallback_for]
+            scope.nodes[node.fallback_for].fallback = node.index
+
+
+def _weigh(scope: Scope) -> None:
+    """Composites get the effect class of their strongest child and weigh what their children do."""
+    owner = scope.owner
+    if owner is None:
+        return
+    owner.effect = max((node.effect for node in scope.nodes), key=EFFECTS.index, default="pure")
+    owner.weight_s = max(_remaining(scope), default=0.0)
+
+
+def _remaining(scope: Scope) -> list[float]:
+    """For each step: seconds from its start to the end of all that hangs on it, at best."""
+    nodes = scope.nodes
+    left = [len(node.consumers) for node in nodes]
+    rest = [node.weight_s for node in nodes]
+    todo = [node.index for node in nodes if not node.consumers]
+    while todo:
+        index = todo.pop()
+        longest = rest[index]
+        for dep in nodes[index].deps:
+            total = nodes[dep].weight_s + longest
+            if total > rest[dep]:
+                rest[dep] = total
+            left[dep] -= 1
+            if not left[dep]:
+                todo.append(dep)
+    return rest
+
+
+def _rank(scopes: list[Scope]) -> None:
+    """Who goes first among ready steps: priority, then the longest remaining path, then the order written."""
+    keys: list[tuple[int, float, int, Node]] = []
+    after: dict[Scope, float] = {}
+    for scope in scopes:  # parents come before their children
+        base = after.get(scope, 0.0)
+        for node, rest in zip(scope.nodes, _remaining(scope), strict=True):
+            keys.append((-node.step.priority, -(base + rest), len(keys), node))
+            if node.scope is not None:
+                after[node.scope] = base + rest - node.weight_s
+    keys.sort(key=lambda key: key[:3])
+    for rank, key in enumerate(keys):
+        key[3].rank = rank

@@ -1,0 +1,291 @@
+"""What a run came to: a read-only account for people and programs, computed from the state on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from kedge.base.codec import decode
+from kedge.flow.names import bytes_of, result_bytes
+from kedge.flow.state import RunState, StepState
+from kedge.flow.words import Failure, Outcome, RunStatus, StepStatus
+
+
+def _when(ms: int) -> datetime | None:
+    return datetime.fromtimestamp(ms / 1000, UTC) if ms else None
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many. Items of a foreach and children of composites count as steps."""
+
+    total: int
+    done: int
+    failed: int
+    skipped: int
+    cancelled: int
+    in_doubt: int
+    attempts: int
+    """Attempts of all kinds, first ones included."""
+    tool_calls: int
+
+
+class StepResult:
+    """What one step came to."""
+
+    __slots__ = ("_state", "_step")
+
+    def __init__(self, state: RunState, step: StepState) -> None:
+        self._state = state
+        self._step = step
+
+    @property
+    def path(self) -> str:
+        return self._step.path
+
+    @property
+    def status(self) -> StepStatus:
+        return self._step.status
+
+    @property
+    def attempt(self) -> int:
+        """Number of the last attempt; 0 if there was none."""
+        return self._step.attempt
+
+    @property
+    def calls(self) -> int:
+        """Attempts in all rounds."""
+        return self._step.starts
+
+    @property
+    def result(self) -> Any:
+        """The result; for a failed step whose fallback succeeded, the fallback's. None if there is none."""
+        step = self._step
+        if type(step.result) is bytes:
+            return decode(step.result)
+        if step.status is not StepStatus.DONE and step.stand_in is None:
+            return None
+        return decode(result_bytes(self._state, step))
+
+    @property
+    def error(self) -> Failure | None:
+        step = self._step
+        return step.error if step.status in (StepStatus.FAILED, StepStatus.IN_DOUBT) else None
+
+    @property
+    def replaced_by(self) -> str:
+        """Path of the fallback whose success stands in for this step."""
+        return self._step.stand_in.path if self._step.stand_in else ""
+
+    @property
+    def skipped_because(self) -> str:
+        """Why it was skipped, in words."""
+        step = self._step
+        names = ", ".join(step.because)
+        return {
+            "condition": f"its condition is false: {names}",
+            "absent": f"nothing it depends on is there: {names}",
+            "dependency": f"it depends on what failed: {names}",
+            "not_needed": f"{names} did not fail",
+            "empty": "none of its steps was done",
+        }.get(step.reason, "")
+
+    @property
+    def started_at(self) -> datetime | None:
+        return _when(self._step.started_at)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        return _when(self._step.ended_at)
+
+    @property
+    def seconds(self) -> float | None:
+        """From its first start to its end, waits between attempts included."""
+        step = self._step
+        if not step.started_at or not step.ended_at:
+            return None
+        return (step.ended_at - step.started_at) / 1000
+
+    def __repr__(self) -> str:
+        return f"<step {self.path}: {self.status}>"
+
+
+class StepResults(Mapping[str, StepResult]):
+    """Step results by path."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+
+    def __getitem__(self, path: str) -> StepResult:
+        return StepResult(self._state, self._state.steps[path])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._state.steps)
+
+    def __len__(self) -> int:
+        return len(self._state.steps)
+
+
+class RunResult:
+    """What a run came to so far."""
+
+    def __init__(self, state: RunState, plan_id: str) -> None:
+        self.state = state
+        """For views."""
+        self.run_id = state.run_id
+        self.plan_id = plan_id
+        self.version = state.version
+        self.steps = StepResults(state)
+
+    @property
+    def status(self) -> RunStatus:
+        return self.state.status
+
+    @property
+    def ok(self) -> bool:
+        """Every required step succeeded and something was done."""
+        return self.status is RunStatus.DONE
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """The plan's `outputs`; without any, the results of the steps that nothing depends on."""
+        state = self.state
+        if state.outputs is not None:
+            return decode(bytes_of(state, state.outputs))
+        if state.end is not RunStatus.DONE:
+            return {}
+        return {
+            step.id: decode(result_bytes(state, step))
+            for step in state.root.steps
+            if step.outcome is Outcome.DONE and not step.node.consumers and step.node.fallback_for < 0
+        }
+
+    @property
+    def answer(self) -> str | None:
+        return self.state.answer
+
+    @property
+    def error(self) -> Failure | None:
+        return self.state.error
+
+    @property
+    def questions(self) -> dict[str, Any]:
+        """Open questions by id: what is asked, and which answers there are."""
+        return {id_: q.asked for id_, q in self.state.questions.items() if q.open}
+
+    @property
+    def started_at(self) -> datetime | None:
+        return _when(self.state.started_at)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        return _when(self.state.ended_at)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time, from the start to the end or the last event."""
+        state = self.state
+        return ((state.ended_at or state.at) - state.started_at) / 1000 if state.started_at else 0.0
+
+    @property
+    def critical_path_s(self) -> float:
+        """The longest chain of steps that had to wait for each other, in seconds as they ran."""
+        return critical_path(self.state)[0]
+
+    @property
+    def parallel_efficiency(self) -> float:
+        """`max(0, 1 - wall / sum of step times)`: 0 is one after another, near 1 is much at once."""
+        busy = sum(_seconds(step) for step in _leaves(self.state))
+        return max(0.0, 1.0 - self.seconds / busy) if busy > 0 else 0.0
+
+    @property
+    def groups(self) -> list[list[str]]:
+        """Steps that ran together: a group ends when nothing runs."""
+        spans = sorted((s.started_at, s.ended_at or s.started_at, s.path) for s in _leaves(self.state))
+        groups: list[list[str]] = []
+        busy_until = -1
+        for start, end, path in spans:
+            if start >= busy_until or not groups:
+                groups.append([])
+            groups[-1].append(path)
+            busy_until = max(busy_until, end)
+        return groups
+
+    @property
+    def counts(self) -> Counts:
+        tally: dict[StepStatus, int] = dict.fromkeys(StepStatus, 0)
+        attempts = 0
+        for step in self.state.steps.values():
+            tally[step.status] += 1
+            attempts += step.starts
+        return Counts(
+            total=len(self.state.steps),
+            done=tally[StepStatus.DONE],
+            failed=tally[StepStatus.FAILED],
+            skipped=tally[StepStatus.SKIPPED],
+            cancelled=tally[StepStatus.CANCELLED],
+            in_doubt=tally[StepStatus.IN_DOUBT],
+            attempts=attempts,
+            tool_calls=self.state.calls,
+        )
+
+    def summary(self) -> str:
+        """One paragraph for people."""
+        counts = self.counts
+        parts = [f"{counts.done} of {counts.total} steps done"]
+        for name in ("failed", "skipped", "cancelled", "in_doubt"):
+            number = getattr(counts, name)
+            if number:
+                parts.append(f"{number} {name.replace('_', ' ')}")
+        text = f"{self.status}: {', '.join(parts)} in {self.seconds:.1f} s"
+        if self.parallel_efficiency > 0:
+            text += f", parallel efficiency {self.parallel_efficiency:.0%}"
+        if self.error is not None:
+            text += f"\n{self.error.message}"
+        return text
+
+    def __repr__(self) -> str:
+        return f"<result of run {self.run_id}: {self.status}>"
+
+
+def _leaves(state: RunState) -> Iterator[StepState]:
+    """Steps that did something themselves."""
+    return (
+        step
+        for step in state.steps.values()
+        if step.started_at and step.node.scope is None and step.items is None
+    )
+
+
+def _seconds(step: StepState) -> float:
+    return ((step.ended_at or step.started_at) - step.started_at) / 1000
+
+
+def critical_path(state: RunState) -> tuple[float, list[str]]:
+    """Seconds and ids of the longest chain of top-level steps, by the times they took."""
+    steps = state.root.steps
+    best = [0.0] * len(steps)
+    came_from = [-1] * len(steps)
+    left = [len(step.node.deps) for step in steps]
+    todo = [i for i, count in enumerate(left) if not count]
+    while todo:
+        index = todo.pop()
+        best[index] += _seconds(steps[index])
+        for consumer in steps[index].node.consumers:
+            if best[index] > best[consumer]:
+                best[consumer] = best[index]
+                came_from[consumer] = index
+            left[consumer] -= 1
+            if not left[consumer]:
+                todo.append(consumer)
+    if not steps:
+        return 0.0, []
+    last = max(range(len(steps)), key=best.__getitem__)
+    path: list[str] = []
+    at = last
+    while at >= 0:
+        path.append(steps[at].id)
+        at = came_from[at]
+    return best[last], path[::-1]

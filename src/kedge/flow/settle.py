@@ -1,0 +1,127 @@
+"""What follows for others when a step settles. Part of `evolve`: called from nowhere else.
+
+A step is settled when nothing about it will change any more. A failed step with a fallback is not:
+its dependents wait until the pair has settled, and see the target's id with the fallback's result.
+"""
+
+from __future__ import annotations
+
+from heapq import heappush
+
+from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.words import Outcome, StepStatus
+
+
+def settle(state: RunState, step: StepState, outcome: Outcome) -> None:
+    """`step` has come to an end of its own: tell its fallback, its owner and those that wait for it."""
+    owner = step.owner
+    if owner is not None:
+        count_settled(state, step, outcome)
+        return
+    node = step.node
+    if node.fallback >= 0:
+        fallback = step.scope.steps[node.fallback]
+        if step.status is StepStatus.FAILED:
+            _release(state, fallback)
+            return
+        _dismiss(state, fallback)
+    _conclude(state, step, outcome)
+    if node.fallback_for >= 0:
+        _stand_in(state, step)
+
+
+def _conclude(state: RunState, step: StepState, outcome: Outcome) -> None:
+    scope = step.scope
+    steps = scope.steps
+    step.outcome = outcome
+    state.settled += 1
+    done = outcome is Outcome.DONE
+    for index in step.node.consumers:
+        waiter = steps[index]
+        waiter.waiting -= 1
+        if not done:
+            waiter.troubled = True
+        if not waiter.waiting:
+            if waiter.status is StepStatus.PENDING:
+                unblock(state, waiter)
+        elif done and waiter.node.join == "any":
+            _start_early(state, waiter)
+    if step.watchers is not None:
+        for waiter in step.watchers:
+            waiter.troubled = waiter.troubled or not done
+            waiter.waiting -= 1
+            if not waiter.waiting:
+                if waiter.status is StepStatus.PENDING:
+                    unblock(state, waiter)
+            elif done and waiter.node.join == "any":
+                _start_early(state, waiter)
+        step.watchers = None
+    _close(state, scope)
+
+
+def _start_early(state: RunState, waiter: StepState) -> None:
+    """`join: any` goes with the first success. Those not finished count as absent."""
+    armed = waiter.node.fallback_for < 0
+    if waiter.status is StepStatus.PENDING and armed:
+        waiter.troubled = True
+        unblock(state, waiter)
+
+
+def count_settled(state: RunState, step: StepState, outcome: Outcome) -> None:
+    """Settle without telling anybody but the list or scope that the step is in."""
+    step.outcome = outcome
+    state.settled += 1
+    owner = step.owner
+    if owner is None:
+        _close(state, step.scope)
+        return
+    owner.open -= 1
+    if not owner.open:
+        state.closing.append(owner)
+
+
+def _close(state: RunState, scope: ScopeState) -> None:
+    scope.open -= 1
+    if not scope.open:
+        state.closing.append(scope.owner)
+
+
+def _release(state: RunState, fallback: StepState) -> None:
+    """The target failed for good: its fallback may go, once its own dependencies are there."""
+    fallback.waiting -= 1
+    if not fallback.waiting and fallback.status is StepStatus.PENDING:
+        unblock(state, fallback)
+
+
+def _dismiss(state: RunState, fallback: StepState) -> None:
+    """The target did not fail: its fallback is not needed, whatever else it still waits for."""
+    fallback.reason = "not_needed"
+    fallback.status = StepStatus.READY
+    state.fresh.append(fallback)
+
+
+def _stand_in(state: RunState, fallback: StepState) -> None:
+    target = fallback.scope.steps[fallback.node.fallback_for]
+    if target.status is not StepStatus.FAILED or target.outcome is not None:
+        return
+    if fallback.outcome is Outcome.DONE:
+        target.stand_in = fallback
+        outcome = Outcome.DONE
+    else:
+        outcome = Outcome.FAILED if target.node.required else Outcome.ABSENT
+    _conclude(state, target, outcome)
+    if target.node.fallback_for >= 0:
+        _stand_in(state, target)
+
+
+def unblock(state: RunState, step: StepState, again: bool = False) -> None:
+    """Nothing holds the step back: a plain call goes to the heap, all else is to be looked at first."""
+    step.status = StepStatus.READY
+    step.ready_at = state.at
+    node = step.node
+    plain = node.plain or ((step.owner is not None or again) and node.scope is None and not node.is_sleep)
+    if plain and not step.troubled:
+        state.order += 1
+        heappush(state.ready, (node.rank, state.order, step))
+    else:
+        state.fresh.append(step)

@@ -1,0 +1,247 @@
+"""Where a run stands: a fold over its events, kept up to date in place by `evolve` alone.
+
+Everybody else reads. A fresh copy per event would cost more than all the rest of the engine
+(measured: sixty times an update in place at ten thousand steps).
+
+The tree: a `ScopeState` holds the steps of one scope; a composite's `StepState` has an `inner`
+scope; a foreach's has `items`, one `StepState` for each. Paths name them all: `outer[3]/inner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kedge.base.codec import decode
+from kedge.base.errors import NotFound
+from kedge.base.limits import DEFAULT_LIMITS, Limits
+from kedge.flow.events import QuestionAsked, Raw
+from kedge.flow.program import Node, Program, Scope
+from kedge.flow.words import ENDED, Blob, Failure, Outcome, RunStatus, StepStatus
+from kedge.plan.model import Plan
+
+Stored = bytes | Blob
+"""A value: its canonical bytes, or the name of them."""
+
+
+class Span:
+    """One attempt or round, as it was: for timelines and accounts."""
+
+    __slots__ = ("attempt", "end", "iteration", "outcome", "start")
+
+    def __init__(self, start: int, end: int, attempt: int, iteration: int, outcome: str) -> None:
+        self.start = start
+        self.end = end
+        self.attempt = attempt
+        self.iteration = iteration
+        self.outcome = outcome
+
+
+def _no_blobs(sha: str) -> bytes:
+    raise NotFound(f"blob {sha} is not at hand", code="blob")
+
+
+class StepState:
+    """One step, or one item of a foreach."""
+
+    __slots__ = (
+        "attempt", "attempt_at", "because", "ended_at", "error", "generation", "index", "inner", "items",
+        "items_split", "items_value", "iteration", "node", "open", "outcome", "owner", "path", "ready_at", "reason", "result",
+        "rounds", "scope", "spans", "stand_in", "started_at", "starts", "status", "troubled", "waiting",
+        "wake_at", "watchers",
+    )  # fmt: skip
+
+    def __init__(self, node: Node, path: str, scope: ScopeState, waiting: int) -> None:
+        self.node = node
+        self.path = path
+        self.scope = scope
+        self.status = StepStatus.PENDING
+        self.outcome: Outcome | None = None
+        """Set once it is settled: nothing about it will change any more."""
+        self.waiting = waiting
+        """Dependencies not settled yet."""
+        self.troubled = False
+        """A dependency settled otherwise than done, so `join` must look closely."""
+        self.starts = 0
+        self.attempt = 0
+        self.iteration = 0
+        self.generation = 0
+        self.result: Stored | None = None
+        self.error: Failure | None = None
+        self.reason = ""
+        self.because: tuple[str, ...] = ()
+        self.ready_at = 0
+        self.started_at = 0
+        self.attempt_at = 0
+        self.ended_at = 0
+        self.wake_at = 0
+        self.stand_in: StepState | None = None
+        """The fallback whose success counts as this step's."""
+        self.owner: StepState | None = None
+        """The foreach step that this is an item of."""
+        self.index = -1
+        self.items: list[StepState] | None = None
+        self.items_value: Stored | None = None
+        self.items_split: list[Raw] | None = None
+        """A cache of `items_value` cut into items."""
+        self.open = 0
+        """Items not settled yet."""
+        self.inner: ScopeState | None = None
+        self.rounds: list[Stored] | None = None
+        """Results of a loop's finished rounds: all of them, or only the last."""
+        self.spans: list[Span] | None = None
+        """Finished attempts and rounds before the current one."""
+        self.watchers: list[StepState] | None = None
+        """Steps of inner scopes that wait for this one."""
+
+    @property
+    def is_call(self) -> bool:
+        """A tool is called for it (unlike composites, foreach steps, sleeps)."""
+        return self.node.scope is None and self.items is None and not self.node.is_sleep
+
+    @property
+    def value(self) -> Stored | None:
+        """The result, its stand-in's if that took over."""
+        step: StepState = self
+        while step.stand_in is not None:
+            step = step.stand_in
+        return step.result
+
+    @property
+    def id(self) -> str:
+        return self.node.id
+
+
+class ScopeState:
+    """One running instance of a scope."""
+
+    __slots__ = ("open", "owner", "prefix", "scope", "steps")
+
+    def __init__(self, scope: Scope, owner: StepState | None, prefix: str) -> None:
+        self.scope = scope
+        self.owner = owner
+        self.prefix = prefix
+        self.steps: list[StepState] = []
+        self.open = 0
+        """Steps not settled yet."""
+
+
+class Question:
+    """Something only a person (or a late result) can decide."""
+
+    __slots__ = ("answer", "answered_at", "asked", "asked_at", "by")
+
+    def __init__(self, asked: QuestionAsked, asked_at: int) -> None:
+        self.asked = asked
+        self.asked_at = asked_at
+        self.answer = ""
+        self.answered_at = 0
+        self.by = ""
+
+    @property
+    def open(self) -> bool:
+        return not self.answer
+
+
+class RunState:
+    """One run."""
+
+    def __init__(self, run_id: str, program: Program, inputs: bytes, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.run_id = run_id
+        self.program = program
+        self.inputs = inputs
+        self.limits = limits
+        self.at = 0
+        """Time of the last event, in ms."""
+        self.seq = 0
+        self.version = 0
+        self.started_at = 0
+        self.ended_at = 0
+        self.end: RunStatus | None = None
+        self.error: Failure | None = None
+        self.outputs: Stored | None = None
+        self.answer: str | None = None
+        self.paused = False
+        self.cancelling = False
+        self.stopped_by = ""
+        """Name of the limit that a person chose to stop at."""
+        self.extended: dict[str, float] = {}
+        """Limits that a person raised."""
+
+        self.steps: dict[str, StepState] = {}
+        """Every step and item by path."""
+        self.root = ScopeState(program.root, None, "")
+        self.questions: dict[str, Question] = {}
+        self.open_questions = 0
+        self.blocked_by = 0
+        """Open questions that stop the whole run, not just one step."""
+        self.running = 0
+        """Calls in flight."""
+        self.calls = 0
+        """Calls started, every attempt counted."""
+        self.total = 0
+        self.settled = 0
+        self.done = 0
+        self.discoveries: list[tuple[str, str, str]] = []
+
+        # Frontier. All of these hold steps that may have moved on since: look at the status first.
+        self.fresh: list[StepState] = []
+        """Dependencies settled; conditions, items and scopes still to be looked at."""
+        self.ready: list[tuple[int, int, StepState]] = []
+        """Heap: calls that need nothing but a place to run in, best first."""
+        self.parked: dict[str, list[tuple[int, int, StepState]]] = {}
+        """Heaps of calls that a tool's or resource's own limit holds back, by its name."""
+        self.timers: list[tuple[int, int, StepState]] = []
+        """Heap: steps that wait for a time."""
+        self.closing: list[StepState | None] = []
+        """Composites and foreach steps (None: the run) of which everything is settled."""
+        self.order = 0
+        """Tie-breaker of the heaps: first come, first served."""
+
+        self.fetch: Callable[[str], bytes] = _no_blobs
+        """Gives the bytes of a blob. They never change, so they are no part of the state."""
+
+    @property
+    def plan(self) -> Plan:
+        return self.program.plan
+
+    @property
+    def parallel(self) -> int:
+        return int(self.limit("parallel"))
+
+    def limit(self, name: str) -> float:
+        """A limit in force: the engine's, or what the plan asks for if that is tighter, or what a person raised it to."""
+        raised = self.extended.get(name)
+        if raised is not None:
+            return raised
+        own: float = getattr(self.limits, name)
+        asked = self.plan.limits.get(name)
+        return own if asked is None else min(own, asked)
+
+    @property
+    def status(self) -> RunStatus:
+        """Where the run stands."""
+        if self.end is not None:
+            return self.end
+        if self.cancelling:
+            return RunStatus.CANCELLING
+        if self.running:
+            return RunStatus.PAUSED if self.paused else RunStatus.RUNNING
+        if self.paused:
+            return RunStatus.PAUSED
+        if self.blocked_by or (self.open_questions and not self._can_move()):
+            return RunStatus.WAITING
+        return RunStatus.RUNNING
+
+    def _can_move(self) -> bool:
+        return bool(self.fresh or self.closing or self.timers or self.parked) or any(
+            step.status is StepStatus.READY for _, _, step in self.ready
+        )
+
+    @property
+    def ended(self) -> bool:
+        return self.end in ENDED
+
+    def inputs_value(self) -> dict[str, Any]:
+        """The inputs, decoded."""
+        return decode(self.inputs)

@@ -1,0 +1,47 @@
+"""What this room uses of an SQLite connection.
+
+apsw's own stubs name `collections.abc.Buffer`, which Python has from 3.12 on: on 3.11 a strict type
+checker knows nothing of the methods that take a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, cast
+
+import apsw
+
+Row = tuple[Any, ...]
+
+
+class Rows(Protocol):
+    """What a statement gives."""
+
+    def __iter__(self) -> Iterator[Row]: ...
+    def fetchall(self) -> list[Row]: ...
+
+
+class Db(Protocol):
+    """An open connection."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Rows: ...
+    def executemany(self, statements: str, bindings: Iterable[Sequence[Any]], /) -> Rows: ...
+    def pragma(self, name: str, value: str | int | None = None, /) -> Any: ...
+    def changes(self) -> int: ...
+    def last_insert_rowid(self) -> int: ...
+    def readonly(self, name: str, /) -> bool: ...
+    def set_busy_handler(self, handler: Callable[[int], bool], /) -> None: ...
+    def wal_checkpoint(self, dbname: str | None = None, mode: int = 0) -> tuple[int, int]: ...
+    def close(self, force: bool = False) -> None: ...  # noqa: FBT001, FBT002
+
+
+def connect(path: str) -> Db:
+    """A connection that may write, with nothing set."""
+    return cast("Db", apsw.Connection(path))
+
+
+def result_code(error: apsw.Error) -> int:
+    """SQLite's extended code, 0 if the error did not come from there."""
+    return getattr(error, "extendedresult", 0)

@@ -1,0 +1,125 @@
+"""What goes into a journal, what comes out, and the chain that shows if a byte has changed.
+
+Each entry carries a CRC over the chain value before it, its own header and its exact bytes. A
+database's own checks find a broken page; they call a flipped byte inside a value fine. CRC-32 and
+not a cryptographic hash: this guards against faults, not against forgers who could rewrite the
+whole chain anyway, and it is computed for every event on the hot path (0.3 µs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from kedge.base.errors import InternalError
+from kedge.journal.faults import damaged, overtaken, replaced
+
+_header = Struct(">QQQ").pack
+
+
+class Entry(NamedTuple):
+    """One event as it is stored."""
+
+    seq: int
+    """1, 2, 3 … without gaps."""
+    epoch: int
+    """Of the lease it was written under."""
+    at: int
+    """Wall time in ms."""
+    data: bytes
+    chain: int
+
+
+class Append(NamedTuple):
+    """Events of one run that become durable together."""
+
+    run_id: str
+    epoch: int
+    after_seq: int
+    entries: list[Entry]
+    blobs: dict[str, bytes]
+    """Content by SHA-256 (hex): everything the entries refer to."""
+    headline: bytes | None
+    """What lists show of the run, opaque here; None leaves it as it is."""
+
+
+class Lease(NamedTuple):
+    """The right to append to a run."""
+
+    run_id: str
+    epoch: int
+
+
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """Where a run stands."""
+
+    run_id: str
+    seq: int = 0
+    """Of its last entry; 0 is an empty run."""
+    chain: int = 0
+    epoch: int = 0
+    headline: bytes = b""
+    created_at: int = 0
+    updated_at: int = 0
+    bytes: int = 0
+    """What the run has written: events, and blobs when it first refers to them."""
+    damaged: str = ""
+    """What is wrong with the run, empty if nothing is known to be."""
+
+
+def chain(prev: int, seq: int, epoch: int, at: int, data: bytes) -> int:
+    """The chain value of an entry that follows one with chain value `prev` (0 for the first)."""
+    return crc32(data, crc32(_header(seq, epoch, at), prev))
+
+
+def verify(entries: Sequence[Entry], prev_chain: int, first_seq: int, run_id: str) -> int:
+    """The last chain value of `entries`, or StoreDamaged with the first bad seq."""
+    crc, header = crc32, _header  # a million of them are checked on a long resume: locals are a fifth faster
+    previous, due = prev_chain, first_seq
+    for seq, epoch, at, data, found in entries:
+        if seq != due:
+            raise damaged(run_id, due, "the event is missing")
+        previous = crc(data, crc(header(seq, epoch, at), previous))
+        if previous != found:
+            raise damaged(run_id, seq, "its bytes are not what was written")
+        due += 1
+    return previous
+
+
+def advance(head: Head, append: Append) -> Head:
+    """`head` after `append`, or NotOwner if the append does not belong at this place.
+
+    Sizes of blobs are left to the store: only it knows which of them are new to the run.
+    """
+    if append.epoch != head.epoch:
+        raise replaced(head.run_id, append.epoch, head.epoch)
+    if append.after_seq != head.seq:
+        raise overtaken(head.run_id, append.after_seq, head.seq)
+    entries = append.entries
+    headline = head.headline if append.headline is None else append.headline
+    if not entries:
+        return msgspec.structs.replace(head, headline=headline)
+    first, last = entries[0], entries[-1]
+    # The ends only: checking every link again would cost as much as making it.
+    if (
+        first.seq != head.seq + 1
+        or last.seq != head.seq + len(entries)
+        or first.epoch != head.epoch
+        or first.chain != chain(head.chain, first.seq, first.epoch, first.at, first.data)
+    ):
+        raise InternalError(f"run {head.run_id}: events to append do not continue its chain at {head.seq}")
+    return Head(
+        run_id=head.run_id,
+        seq=last.seq,
+        chain=last.chain,
+        epoch=head.epoch,
+        headline=headline,
+        created_at=head.created_at,
+        updated_at=last.at,
+        bytes=head.bytes + sum([len(entry.data) for entry in entries]),
+        damaged=head.damaged,
+    )

@@ -1,0 +1,74 @@
+"""The SQL of this room: named queries, and the migrations that make the tables.
+
+A migration is `sql/<number>_<name>.sql`. Each is applied in one transaction together with its
+number in `user_version`, so that one cut short by a kill leaves nothing. Files are only added.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+from kedge.base.errors import StoreError, StoreVersion
+from kedge.journal.db import Db
+
+APPLICATION_ID = 1801806951  # "kedg"
+
+_HEADING = re.compile(r"^-- name: (\w+): .+$", re.MULTILINE)
+
+
+def _load_queries() -> dict[str, str]:
+    """The statements of queries.sql by name."""
+    _, *parts = _HEADING.split(files("kedge.journal").joinpath("sql/queries.sql").read_text(encoding="utf-8"))
+    return {name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)}
+
+
+SQL = _load_queries()
+
+
+def migrations() -> list[str]:
+    """The scripts in order: the first takes a file to version 1."""
+    folder = files("kedge.journal").joinpath("sql")
+    scripts = sorted((item.name, item) for item in folder.iterdir() if re.match(r"\d{4}_", item.name))
+    return [item.read_text(encoding="utf-8") for _, item in scripts]
+
+
+def check_identity(db: Db, where: str) -> None:
+    """Refuse a database that is not ours, or of a newer kedge. Changes nothing."""
+    if db.pragma("application_id") != APPLICATION_ID:
+        if db.pragma("user_version") == 0 and _is_empty(db):
+            return
+        raise StoreError(
+            "this is another program's SQLite database",
+            code="store_foreign",
+            where=where,
+            remedy="name another file; kedge makes it if it is not there",
+        )
+    version, known = db.pragma("user_version"), len(migrations())
+    if version > known:
+        raise StoreVersion(
+            f"the store has version {version}, this kedge knows {known}",
+            where=where,
+            remedy="upgrade kedge, or name another store",
+        )
+
+
+def migrate(db: Db) -> None:
+    """Bring the tables up to date. Several processes may do so at once: one does, the others see it."""
+    scripts = migrations()
+    while db.pragma("user_version") < len(scripts):
+        db.execute("begin immediate")
+        try:
+            version: int = db.pragma("user_version")
+            if version < len(scripts):
+                db.execute(scripts[version])
+                db.pragma("user_version", version + 1)
+            db.execute("commit")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("rollback")
+            raise
+
+
+def _is_empty(db: Db) -> bool:
+    return bool(db.execute(SQL["is_empty"]).fetchall()[0][0])

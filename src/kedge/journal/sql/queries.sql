@@ -1,0 +1,74 @@
+-- name: find_run: A run's row by its id.
+select key, crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes, damaged
+from run where run_id = ?;
+
+-- name: list_runs: Every run's row, newest first (keys are given in order).
+select key, crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes, damaged
+from run order by key desc;
+
+-- name: list_run_ids: Every run's id from the index alone, for when the table is damaged.
+select run_id from run order by run_id;
+
+-- name: add_run: A new run, without events.
+insert into run (crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: move_head: Where the run stands after an append or a claim.
+update run set crc = ?, seq = ?, chain = ?, epoch = ?, headline = ?, updated_at = ?, bytes = ? where key = ?;
+
+-- name: mark_damaged: What a read has found wrong with the run; empty when it read well again.
+update run set damaged = ? where run_id = ?;
+
+-- name: append_event: One event at the end of its run.
+insert into event (id, epoch, at, data, chain) values (?, ?, ?, ?, ?);
+
+-- name: read_events: A run's events by the range of their ids, in order.
+select id & 4294967295, epoch, at, data, chain from event where id between ? and ? order by id;
+
+-- name: event_link: Epoch and chain value of one event.
+select epoch, chain from event where id = ?;
+
+-- name: add_blob: A value under its hash, unless it is there.
+insert into blob (sha, data) values (?, ?) on conflict do nothing;
+
+-- name: refer_to_blob: A run's reference to a blob, unless it has one.
+insert into blob_ref (run, blob) select ?, key from blob where sha = ? on conflict do nothing;
+
+-- name: find_blob: A value by its hash.
+select data from blob where sha = ?;
+
+-- name: has_blob: Whether there is a value with that hash.
+select 1 from blob where sha = ?;
+
+-- name: find_owner: The process that has, or had, the run.
+select host, pid, boot, started, since from lease where run = (select key from run where run_id = ?);
+
+-- name: put_owner: The process that has the run now.
+insert or replace into lease (run, host, pid, boot, started, since) values (?, ?, ?, ?, ?, ?);
+
+-- name: drop_owner: Nobody has the run now.
+delete from lease where run = (select key from run where run_id = ?);
+
+-- name: delete_events: The events of a run, by the range of their ids.
+delete from event where id between ? and ?;
+
+-- name: delete_blobs_of_run: The blobs that only this run refers to.
+delete from blob where key in (
+    select mine.blob from blob_ref as mine where mine.run = ?1
+    and not exists (select 1 from blob_ref as other where other.blob = mine.blob and other.run <> ?1)
+);
+
+-- name: delete_refs: A run's references to blobs.
+delete from blob_ref where run = ?;
+
+-- name: delete_run: A run's row.
+delete from run where key = ?;
+
+-- name: delete_orphan_blobs: Blobs that no run refers to.
+delete from blob where not exists (select 1 from blob_ref where blob_ref.blob = blob.key);
+
+-- name: is_empty: Whether the file has no tables at all.
+select count(*) = 0 from sqlite_master;
+
+-- name: count_rows: How many runs, blobs and bytes there are.
+select count(*), (select count(*) from blob), coalesce(sum(bytes), 0) from run;

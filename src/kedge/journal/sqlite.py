@@ -1,0 +1,384 @@
+"""A journal in one SQLite file: durable when `commit` returns, shared by any number of processes."""
+
+from __future__ import annotations
+
+import gc
+import struct
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import apsw
+import msgspec
+
+from kedge.base.errors import StoreDamaged, StoreError
+from kedge.base.ids import run_id as checked_run_id
+from kedge.journal.db import Db
+from kedge.journal.entry import Append, Entry, Head, Lease, advance, verify
+from kedge.journal.faults import checked_blob, damaged, from_os, no_such_run, not_claimed
+from kedge.journal.ownership import Owner, RunLocks, is_another_live_process, owned_by, this_process
+from kedge.journal.schema import SQL
+from kedge.journal.sqlite_file import SqliteFile
+
+_SEQ_BITS = 32
+_SEQ_MAX = 2**_SEQ_BITS - 1
+_GC_PAUSE_ENTRIES = 50_000
+
+_new_entry: Callable[[type[Entry], Any], Entry] = tuple.__dict__["__new__"]
+"""Entry from a row: `Entry(*row)` takes twice as long."""
+_row_numbers = struct.Struct(">QQQQQQ").pack
+
+
+class _RunRow(msgspec.Struct, frozen=True, gc=False):
+    """A run's row: its key in the other tables, and whether its own bytes are what was written."""
+
+    key: int
+    sound: bool
+    head: Head
+
+
+class SqliteJournal:
+    """The runs in one file. `wal=False` is for file systems without shared memory: one process only."""
+
+    durable = True
+
+    def __init__(self, path: str | Path, *, wal: bool = True) -> None:
+        self._file = SqliteFile(Path(path), wal=wal)
+        self._locks = RunLocks(Path(f"{self._file.path}.locks"))
+        self._epochs: dict[str, int] = {}
+        """Of the leases held here, by run."""
+
+    def claim(self, run_id: str, now_ms: int) -> Lease:
+        """The run is ours, with a new epoch; NotOwner names the process that has it."""
+        checked_run_id(run_id)
+        try:
+            if not self._locks.take(run_id):
+                raise owned_by(run_id, self._owner(run_id))
+        except OSError as error:
+            raise from_os(error, f"{self._file.path}.locks") from error
+        try:
+            with self._file.writing() as db:
+                _refuse_if_alive(db, run_id)
+                row = _find_run(db, run_id)
+                if row is None:
+                    head = Head(run_id, epoch=1, created_at=now_ms, updated_at=now_ms)
+                    key = _add_run(db, head)
+                else:
+                    head = msgspec.structs.replace(_sound(row), epoch=row.head.epoch + 1)
+                    key = row.key
+                    _move_head(db, key, head)
+                db.execute(SQL["put_owner"], (key, *this_process(now_ms)))
+        except BaseException:
+            self._locks.drop(run_id)
+            raise
+        self._epochs[run_id] = head.epoch
+        return Lease(run_id, head.epoch)
+
+    def release(self, lease: Lease) -> None:
+        """The run is free; nothing happens if the lease is not held here any more."""
+        if self._epochs.get(lease.run_id) == lease.epoch:
+            self._release([lease.run_id])
+
+    def commit(self, appends: Sequence[Append]) -> None:
+        """One transaction for all of them: when it returns they are on disk."""
+        for append in appends:
+            if append.run_id not in self._epochs:
+                raise not_claimed(append.run_id)
+        if not appends:
+            return
+        with self._file.writing(landed=lambda db: _landed(db, appends)) as db:
+            rows: dict[str, _RunRow] = {}
+            for append in appends:
+                row = rows.get(append.run_id) or _find_run(db, append.run_id)
+                if row is None:
+                    raise not_claimed(append.run_id)
+                rows[append.run_id] = _append(db, row, append)
+            for row in rows.values():
+                _move_head(db, row.key, row.head)
+
+    def head(self, run_id: str) -> Head | None:
+        """Where the run stands; None if there is no such run."""
+        with self._file.reading() as db:
+            row = _find_run(db, run_id)
+        return row and row.head
+
+    def read(self, run_id: str, after_seq: int = 0, limit: int | None = None) -> list[Entry]:
+        """The run's entries after a position, each checked."""
+        entries, damage, mark = self._scan(run_id, after_seq, limit)
+        if damage is not None:
+            self._mark(run_id, damage.message)
+            raise damage
+        if mark and after_seq == 0 and limit is None:
+            self._mark(run_id, "")
+        return entries
+
+    def good_prefix(self, run_id: str) -> list[Entry]:
+        """The entries before the first damage: all of them, if there is none."""
+        return self._scan(run_id, 0, None)[0]
+
+    def blob(self, sha: str) -> bytes:
+        """A large value by its SHA-256."""
+        with self._file.reading() as db:
+            found = db.execute(SQL["find_blob"], (_sha_bytes(sha),)).fetchall()
+        return checked_blob(sha, found[0][0] if found else None)
+
+    def has_blob(self, sha: str) -> bool:
+        with self._file.reading() as db:
+            return bool(db.execute(SQL["has_blob"], (_sha_bytes(sha),)).fetchall())
+
+    def runs(self) -> list[Head]:
+        """Every run, newest first."""
+        with self._file.reading() as db:
+            try:
+                return [_row(fields).head for fields in db.execute(SQL["list_runs"]).fetchall()]
+            except apsw.CorruptError:
+                return _runs_one_by_one(db)
+
+    def delete(self, run_ids: Iterable[str]) -> None:
+        """Forget runs with their events, and the blobs that nobody refers to any more."""
+        with self._file.writing() as db:
+            # Inside the transaction: who takes a lock from here on waits for us to be done, and then
+            # finds no such run.
+            for run_id in dict.fromkeys(run_ids):
+                row = _find_run(db, run_id)
+                if row is None:
+                    raise no_such_run(run_id)
+                if self._locks.is_taken(run_id):
+                    raise owned_by(run_id, _find_owner(db, run_id))
+                _refuse_if_alive(db, run_id)
+                _delete(db, run_id, row.key)
+
+    def vacuum(self) -> int:
+        """Sweep blobs without a run and give free pages back; the bytes that were freed."""
+        with self._file.writing() as db:
+            db.execute(SQL["delete_orphan_blobs"])
+        return self._file.compact()
+
+    def data_version(self) -> int:
+        """Changes when another process has committed."""
+        return self._file.data_version()
+
+    def stats(self) -> dict[str, Any]:
+        """Facts for a health report."""
+        with self._file.reading() as db:
+            runs, blobs, size = db.execute(SQL["count_rows"]).fetchall()[0]
+        return {"store": "sqlite", "runs": runs, "blobs": blobs, "bytes": size, **self._file.facts()}
+
+    def close(self) -> None:
+        """Release every lease and let go of the file."""
+        try:
+            if self._epochs:
+                self._release(list(self._epochs))
+        finally:
+            self._file.close()
+
+    def _release(self, run_ids: list[str]) -> None:
+        try:
+            with self._file.writing() as db:
+                db.executemany(SQL["drop_owner"], [(run_id,) for run_id in run_ids])
+        finally:  # the lock decides: a row left behind only names a process that has none
+            for run_id in run_ids:
+                del self._epochs[run_id]
+                self._locks.drop(run_id)
+
+    def _owner(self, run_id: str) -> Owner | None:
+        with self._file.reading() as db:
+            return _find_owner(db, run_id)
+
+    def _scan(
+        self, run_id: str, after_seq: int, limit: int | None
+    ) -> tuple[list[Entry], StoreDamaged | None, str]:
+        """What can be read and is sound, the damage that ended it, and the mark the run bears."""
+        with self._file.reading() as db:
+            row = _find_run(db, run_id)
+            if row is None:
+                raise no_such_run(run_id)
+            last_seq = row.head.seq if row.sound else _SEQ_MAX
+            stop = last_seq if limit is None else min(last_seq, after_seq + limit)
+            if after_seq >= stop and row.sound:
+                return [], None, row.head.damaged
+            entries, fault = _fetch(db, row.key, max(after_seq, 1), stop)
+        previous = 0
+        if after_seq > 0:  # the entry before the first wanted one has the chain value to go on from
+            if not entries or entries[0].seq != after_seq:
+                return [], damaged(run_id, after_seq, fault or "the event is missing"), ""
+            previous = entries.pop(0).chain
+        try:
+            last_chain = verify(entries, previous, after_seq + 1, run_id)
+        except StoreDamaged as damage:
+            return entries[: damage.seq - after_seq - 1], damage, ""
+        reached = after_seq + len(entries)
+        if not row.sound:
+            return entries, damaged(run_id, 0, row.head.damaged), ""
+        if reached < stop:
+            return entries, damaged(run_id, reached + 1, fault or "the event is missing"), ""
+        if reached == last_seq and last_chain != row.head.chain:
+            return entries[:-1], damaged(run_id, reached, "it is not the event that was written last"), ""
+        return entries, None, row.head.damaged
+
+    def _mark(self, run_id: str, what: str) -> None:
+        # Only for lists, and the damage itself is being reported: a store that cannot take it may fail.
+        with suppress(StoreError), self._file.writing() as db:
+            db.execute(SQL["mark_damaged"], (what, run_id))
+
+
+def _find_run(db: Db, run_id: str) -> _RunRow | None:
+    try:
+        found = db.execute(SQL["find_run"], (run_id,)).fetchall()
+    except apsw.CorruptError as error:
+        raise damaged(run_id, 0, f"its row cannot be read: {error}") from error
+    return _row(found[0]) if found else None
+
+
+def _row(fields: tuple[Any, ...]) -> _RunRow:
+    key, crc, *head = fields
+    try:
+        sound = crc == _row_crc(head[:-1])
+    except (TypeError, AttributeError, struct.error):  # a flipped byte can change a value's type
+        sound = False
+    if sound:
+        return _RunRow(key, sound, Head(*head))
+    return _RunRow(key, sound, Head(str(head[0]), damaged="its row is not what was written"))
+
+
+def _row_crc(fields: Sequence[Any]) -> int:
+    run_id, seq, chain, epoch, headline, created_at, updated_at, size = fields
+    numbers = _row_numbers(seq, chain, epoch, created_at, updated_at, size)
+    return crc32(headline, crc32(numbers, crc32(run_id.encode())))
+
+
+def _sound(row: _RunRow) -> Head:
+    if not row.sound:
+        raise damaged(row.head.run_id, 0, row.head.damaged)
+    return row.head
+
+
+def _fields(head: Head) -> tuple[Any, ...]:
+    fields = (
+        head.run_id, head.seq, head.chain, head.epoch,
+        head.headline, head.created_at, head.updated_at, head.bytes,
+    )  # fmt: skip
+    return (_row_crc(fields), *fields)
+
+
+def _add_run(db: Db, head: Head) -> int:
+    db.execute(SQL["add_run"], _fields(head))
+    return db.last_insert_rowid()
+
+
+def _move_head(db: Db, key: int, head: Head) -> None:
+    crc, _, seq, chain, epoch, headline, _, updated_at, size = _fields(head)
+    db.execute(SQL["move_head"], (crc, seq, chain, epoch, headline, updated_at, size, key))
+
+
+def _append(db: Db, row: _RunRow, append: Append) -> _RunRow:
+    head = advance(_sound(row), append)
+    if head.seq > _SEQ_MAX:
+        raise StoreError(
+            f"a run has at most {_SEQ_MAX:,} events", code="store_too_big", where=f"run {head.run_id}"
+        )
+    base = row.key << _SEQ_BITS
+    try:
+        db.executemany(
+            SQL["append_event"],
+            [(base + seq, epoch, at, data, chain) for seq, epoch, at, data, chain in append.entries],
+        )
+        size = sum(_add_blob(db, row.key, sha, content) for sha, content in append.blobs.items())
+    except apsw.ConstraintError as error:
+        raise damaged(head.run_id, row.head.seq + 1, "there is an event after the run's last one") from error
+    except apsw.CorruptError as error:
+        raise damaged(head.run_id, row.head.seq + 1, f"no event can be added: {error}") from error
+    if size:
+        head = msgspec.structs.replace(head, bytes=head.bytes + size)
+    return _RunRow(row.key, row.sound, head)
+
+
+def _add_blob(db: Db, key: int, sha: str, content: bytes) -> int:
+    """Store and refer to a blob; its size if it is new to the run."""
+    name = bytes.fromhex(sha)
+    db.execute(SQL["add_blob"], (name, content))
+    db.execute(SQL["refer_to_blob"], (key, name))
+    return len(content) if db.changes() else 0
+
+
+def _landed(db: Db, appends: Sequence[Append]) -> bool:
+    """Whether a transaction of unknown outcome happened: its events say so, each has only one place."""
+    told = [append for append in appends if append.entries]
+    return bool(told) and all(_has_last(db, append) for append in told)
+
+
+def _has_last(db: Db, append: Append) -> bool:
+    row, last = _find_run(db, append.run_id), append.entries[-1]
+    if row is None:
+        return False
+    found = db.execute(SQL["event_link"], ((row.key << _SEQ_BITS) | last.seq,)).fetchall()
+    return found == [(last.epoch, last.chain)]
+
+
+def _fetch(db: Db, key: int, first: int, last: int) -> tuple[list[Entry], str]:
+    """Entries from the file, as far as it can be read, and what stopped it."""
+    entries: list[Entry] = []
+    base = key << _SEQ_BITS
+    with _gc_paused() if last - first > _GC_PAUSE_ENTRIES else nullcontext():
+        try:
+            rows = db.execute(SQL["read_events"], (base + first, base + last))
+            entries.extend(map(_new_entry, repeat(Entry), rows))
+        except apsw.CorruptError as error:
+            return entries, str(error)
+    return entries, ""
+
+
+@contextmanager
+def _gc_paused() -> Generator[None]:
+    """Entries hold no cycles; looking for some again and again takes longer than reading a million."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _runs_one_by_one(db: Db) -> list[Head]:
+    """The list when the table cannot be read in one go: ids from its index, then each row by itself."""
+    heads: list[Head] = []
+    for (run_id,) in db.execute(SQL["list_run_ids"]).fetchall():
+        try:
+            row = _find_run(db, run_id)
+        except StoreDamaged as damage:
+            heads.append(Head(run_id, damaged=damage.message))
+        else:
+            if row is not None:
+                heads.append(row.head)
+    return sorted(heads, key=lambda head: head.created_at, reverse=True)
+
+
+def _find_owner(db: Db, run_id: str) -> Owner | None:
+    found = db.execute(SQL["find_owner"], (run_id,)).fetchall()
+    return Owner(*found[0]) if found else None
+
+
+def _refuse_if_alive(db: Db, run_id: str) -> None:
+    owner = _find_owner(db, run_id)
+    if owner is not None and is_another_live_process(owner):
+        raise owned_by(run_id, owner)
+
+
+def _delete(db: Db, run_id: str, key: int) -> None:
+    base = key << _SEQ_BITS
+    db.execute(SQL["drop_owner"], (run_id,))
+    db.execute(SQL["delete_events"], (base, base + _SEQ_MAX))
+    db.execute(SQL["delete_blobs_of_run"], (key,))
+    db.execute(SQL["delete_refs"], (key,))
+    db.execute(SQL["delete_run"], (key,))
+
+
+def _sha_bytes(sha: str) -> bytes:
+    try:
+        return bytes.fromhex(sha)
+    except ValueError:
+        return b""  # no blob has that name

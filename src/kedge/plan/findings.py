@@ -1,0 +1,162 @@
+"""A fault found in a plan, the report that holds them all, and the mending a machine can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, cast
+
+import msgspec
+
+from kedge.base.errors import BadInput, InvalidPlan
+from kedge.plan.places import parts
+
+Severity = Literal["error", "warning", "note"]
+
+
+class Fix(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A machine's suggestion for one place of the document."""
+
+    path: str
+    action: Literal["set", "remove", "rename"] = "set"
+    value: Any = None
+    """What to put there; for `rename` the key's new name."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One fault: where it is, what is allowed there, how to mend it."""
+
+    code: str
+    severity: Severity = "error"
+    message: str
+    step: str = ""
+    """Id path of the step, as in `outer/inner`."""
+    path: str = ""
+    """Place in the document, as in `steps[3].args.path`; in a text that cannot be read, line and column."""
+    allowed: tuple[str, ...] = ()
+    remedy: str = ""
+    fix: Fix | None = None
+    names: tuple[str, ...] = ()
+    """The names the fault is about: the missing tool, the parameter, the steps of a cycle."""
+
+    def __str__(self) -> str:
+        text = f"{self.severity} {self.code}"
+        if self.path:
+            text += f" at {self.path}"
+        if self.step:
+            text += f" (step {self.step})"
+        text += f": {self.message}"
+        if self.allowed:
+            text += f" (allowed: {', '.join(self.allowed)})"
+        return f"{text}; {self.remedy}" if self.remedy else text
+
+
+class Findings:
+    """All faults of one plan, in document order."""
+
+    def __init__(self, findings: Iterable[Finding] = ()) -> None:
+        self.all: tuple[Finding, ...] = tuple(findings)
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing stands in the way of running the plan."""
+        return not self.errors
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.all if f.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.all if f.severity == "warning")
+
+    @property
+    def missing_tools(self) -> tuple[str, ...]:
+        return self._names("unknown_tool")
+
+    @property
+    def missing_parameters(self) -> tuple[str, ...]:
+        return self._names("missing_argument")
+
+    @property
+    def cycles(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(f.names for f in self.all if f.code == "cycle")
+
+    def _names(self, code: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for f in self.all if f.code == code for name in f.names))
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.all)) or "no findings"
+
+    def __repr__(self) -> str:
+        return f"Findings({len(self.errors)} errors, {len(self.warnings)} warnings, {len(self.all)} in all)"
+
+
+_SHOWN_MAX = 10
+
+
+def invalid(findings: Iterable[Finding]) -> InvalidPlan:
+    """The error that carries these findings. With a single one, its code and place are the error's."""
+    report = findings if isinstance(findings, Findings) else Findings(findings)
+    faults = report.errors
+    if len(faults) == 1:
+        only = faults[0]
+        place = f"{only.path} (step {only.step})" if only.step and only.path else only.path
+        return InvalidPlan(
+            only.message, report, code=only.code, where=place, allowed=only.allowed, remedy=only.remedy
+        )
+    lines = [f"the plan has {len(faults)} faults", *(f"  {fault}" for fault in faults[:_SHOWN_MAX])]
+    if len(faults) > _SHOWN_MAX:
+        lines.append(f"  and {len(faults) - _SHOWN_MAX} more")
+    return InvalidPlan("\n".join(lines), report)
+
+
+def apply_fix(document: dict[str, Any], fix: Fix) -> dict[str, Any]:
+    """The document with one fix applied. The one given is not changed; what the fix leaves alone is shared."""
+    way = parts(fix.path)
+    if not way:
+        raise BadInput("a fix of the whole document is a new document", code="fix", where=fix.path)
+    fresh = dict(document)
+    holder: Any = fresh
+    for part in way[:-1]:
+        inner = _within(holder, part, fix.path)
+        inner = dict(cast(dict[str, Any], inner)) if isinstance(inner, dict) else list(inner)
+        holder[part] = inner
+        holder = inner
+    _change(holder, way[-1], fix)
+    return fresh
+
+
+def _within(holder: Any, part: str | int, place: str) -> Any:
+    try:
+        inner = holder[part]
+    except (KeyError, IndexError, TypeError):
+        inner = None
+    if not isinstance(inner, dict | list | tuple):
+        raise BadInput("the document has no such place: it is not the one the fix was made for", code="fix", where=place)
+    return cast(Any, inner)
+
+
+def _change(holder: Any, last: str | int, fix: Fix) -> None:
+    if fix.action == "set":
+        if isinstance(holder, list) and last == len(cast(list[Any], holder)):
+            holder.append(fix.value)
+        else:
+            holder[last] = fix.value
+        return
+    _within({"here": holder if _has(holder, last) else None}, "here", fix.path)
+    if fix.action == "remove":
+        del holder[last]
+        return
+    renamed = {(fix.value if key == last else key): item for key, item in holder.items()}
+    holder.clear()
+    holder.update(renamed)  # in place, so that the keys keep their order
+
+
+def _has(holder: Any, key: Any) -> bool:
+    return key in holder if isinstance(holder, dict) else isinstance(key, int) and key < len(holder)

@@ -1,0 +1,62 @@
+"""The plan language as JSON Schema (2020-12): for editors, for models, for other programs."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from typing import Any, cast
+
+import msgspec
+
+from kedge.plan.names import TAKEN_NAMES
+from kedge.plan.parts import DOERS, ID_PATTERN
+
+
+def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schema of `kind`, with what its docstrings say."""
+    (top,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    for cls in _parts_of(kind):
+        _describe(parts[cls.__name__], cls)
+    step = parts["Step"]
+    step["properties"]["id"] |= {"pattern": f"^{ID_PATTERN}$", "not": {"enum": sorted(TAKEN_NAMES)}}
+    step["oneOf"] = [{"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in DOERS]
+    main = parts.pop(kind.__name__)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_without_ref(top), **main, "$defs": parts}
+
+
+def _without_ref(top: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in top.items() if key != "$ref"}
+
+
+def _parts_of(kind: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
+    """`kind` and every struct that a field of it can hold."""
+    found: dict[type[msgspec.Struct], None] = {}
+    todo: list[Any] = [msgspec.inspect.type_info(kind)]
+    while todo:
+        info = todo.pop()
+        if isinstance(info, msgspec.inspect.StructType):
+            if info.cls in found:
+                continue
+            found[info.cls] = None
+            todo += [field.type for field in info.fields]
+        for name in ("types", "item_type", "value_type"):
+            inner: Any = getattr(info, name, None)
+            todo += cast(list[Any], list(inner)) if isinstance(inner, tuple) else [inner] if inner is not None else []
+    return list(found)
+
+
+def _describe(schema: dict[str, Any], cls: type[msgspec.Struct]) -> None:
+    for name, text in _field_docs(cls).items():
+        schema["properties"][name]["description"] = text
+
+
+def _field_docs(cls: type[msgspec.Struct]) -> dict[str, str]:
+    """The text that stands below each field in the source."""
+    body = cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]).body
+    found: dict[str, str] = {}
+    for field, text in zip(body, body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+            if isinstance(text.value, ast.Constant) and isinstance(text.value.value, str):
+                found[field.target.id] = " ".join(text.value.value.split())
+    return found

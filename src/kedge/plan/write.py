@@ -1,0 +1,36 @@
+"""Writing a plan down: canonical JSON for machines, readable YAML for people."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import uuid
+from typing import Any, Literal
+
+import msgspec
+
+from kedge.base.errors import BadInput
+from kedge.plan.plain import canonical
+from kedge.plan.yaml_write import dump_yaml
+
+# Left as they are, so that `canonical` refuses them: text in their place would not be read back equal.
+_REFUSED = (
+    bytes,
+    bytearray,
+    memoryview,
+    datetime.datetime,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    decimal.Decimal,
+    uuid.UUID,
+)
+
+
+def dump_plan(plan: msgspec.Struct, form: Literal["yaml", "json"] = "yaml") -> str:
+    """The plan as text. Reading the text gives an equal plan."""
+    if form not in ("yaml", "json"):
+        raise BadInput(f"a plan cannot be written as {form!r}", code="form", allowed=("yaml", "json"))
+    data: dict[str, Any] = msgspec.to_builtins(plan, builtin_types=_REFUSED)
+    text = canonical(data, root="").decode()
+    return text if form == "json" else dump_yaml(data)

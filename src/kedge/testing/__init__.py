@@ -1,0 +1,1 @@
+"""What tests need, shipped to users: conformance kits for what they may replace."""
