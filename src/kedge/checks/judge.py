@@ -73,14 +73,20 @@ class Judge:
         if isinstance(value, str) and "${" in value:
             reason = next(filter(None, (misfit(source, one) for source in self._hole(value))), "")
             remedy = "pass the part that fits, or another step's result"
-            return [Fault(place, "reference_type", f"{_short(value)} is {reason}", remedy=remedy)] if reason else []
+            return (
+                [Fault(place, "reference_type", f"{_short(value)} is {reason}", remedy=remedy)]
+                if reason
+                else []
+            )
         found: list[Fault] = []
         more = schema.get("allOf")
         for part in cast(list[Any], more) if isinstance(more, list | tuple) else []:
             found += self.faults(value, one.inner(part), place, depth + 1)
         wanted = own_types(schema)
         kind = type_of(value)
-        if kind not in wanted or (isinstance(value, float) and not value.is_integer() and _only_integers(schema)):
+        if kind not in wanted or (
+            isinstance(value, float) and not value.is_integer() and _only_integers(schema)
+        ):
             return [*found, _wrong_type(value, schema, wanted, place)]
         found += _bounds(value, schema, place)
         if kind == "object":
@@ -99,7 +105,9 @@ class Judge:
             tried.append((own_types(choice.schema), found))
         is_hole = isinstance(value, str) and "${" in value
         near = [found for types, found in tried if is_hole or type_of(value) in types]
-        near = near or [found for types, found in tried if types != {"null"}]  # `integer or null`: mend the integer
+        near = near or [
+            found for types, found in tried if types != {"null"}
+        ]  # `integer or null`: mend the integer
         if len(near) == 1 or (near and is_hole):
             return near[0]
         wanted = frozenset[str]().union(*(types for types, _ in tried))
@@ -139,14 +147,18 @@ class Judge:
 
 def _only_integers(schema: Schema) -> bool:
     kind = schema.get("type")
-    return kind == "integer" or (isinstance(kind, list | tuple) and "integer" in kind and "number" not in kind)
+    return kind == "integer" or (
+        isinstance(kind, list | tuple) and "integer" in kind and "number" not in kind
+    )
 
 
 def _wrong_type(value: Any, schema: Schema, wanted: frozenset[str], place: str) -> Fault:
     words = "a whole number" if wanted == {"number"} and _only_integers(schema) else words_of(wanted)
     mended = _converted(value, schema, wanted)
     remedy = f"write {_short(mended[0])}" if mended else f"give {words}"
-    return Fault(place, "wrong_argument", f"{_short(value)} where {words} is wanted", remedy=remedy, mended=mended)
+    return Fault(
+        place, "wrong_argument", f"{_short(value)} where {words} is wanted", remedy=remedy, mended=mended
+    )
 
 
 def _converted(value: Any, schema: Schema, wanted: frozenset[str]) -> tuple[Any, ...]:
@@ -196,7 +208,12 @@ def _bounds(value: Any, schema: Schema, place: str) -> Iterator[Fault]:
         yield Fault(place, "wrong_argument", f"{_short(value)} is out of range: {words}", remedy=f"give {words}",
                     mended=mended)  # fmt: skip
     pattern = schema.get("pattern")
-    if isinstance(value, str) and isinstance(pattern, str) and len(value) <= _MATCHED_MAX and is_quick(pattern):
+    if (
+        isinstance(value, str)
+        and isinstance(pattern, str)
+        and len(value) <= _MATCHED_MAX
+        and is_quick(pattern)
+    ):
         if re.search(pattern, value) is None:
             yield Fault(place, "wrong_argument", f"{_short(value)} does not match {pattern}",
                         remedy="give text of that form")  # fmt: skip
@@ -208,7 +225,9 @@ def _no_choice(value: Any, choices: list[Any], place: str) -> Fault:
     mended: tuple[Any, ...] = (meant,) if meant is not None else tuple(choices) if len(choices) == 1 else ()
     remedy = f"write {_short(mended[0])}" if mended else "use one of the allowed values"
     allowed = tuple(_short(one) for one in choices[:20])
-    return Fault(place, "wrong_argument", f"{_short(value)} is not one of the allowed values", allowed, remedy, mended)
+    return Fault(
+        place, "wrong_argument", f"{_short(value)} is not one of the allowed values", allowed, remedy, mended
+    )
 
 
 def is_quick(pattern: str) -> bool:

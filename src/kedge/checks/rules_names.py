@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from kedge.base.errors import ExpressionError
+from kedge.checks.reach import Trouble
 from kedge.checks.survey import Survey, finding, put
-from kedge.checks.types import Trouble
 from kedge.plan.expr import Path
 from kedge.plan.findings import Finding, Fix
 from kedge.plan.parts import RESERVED_IDS
-from kedge.plan.places import at
 from kedge.plan.scopes import Node
 from kedge.plan.uses import Use, expression_use, template_use
 
@@ -92,7 +91,9 @@ def _visible(survey: Survey, node: Node) -> dict[str, None]:
 
 def _unknown(survey: Survey, node: Node, use: Use, path: Path) -> Finding:
     visible = _visible(survey, node)
-    near = survey.nearest(path.root, [*visible, *survey.plan.inputs, "inputs", "context", "item", "loop", "result"])
+    near = survey.nearest(
+        path.root, [*visible, *survey.plan.inputs, "inputs", "context", "item", "loop", "result"]
+    )
     if near in survey.plan.inputs and near not in visible:
         near = f"inputs.{near}"
     text = replaced(use, Path(path.root), near) if near else None
@@ -100,10 +101,21 @@ def _unknown(survey: Survey, node: Node, use: Use, path: Path) -> Finding:
     remedy = f"did you mean {near!r}?" if near else "name a step, or one of inputs, context, goal"
     if inside is not None:
         near = None
-        remedy = f"a step of that name is inside {inside.parent.path}: read {inside.parent.step.id}.{inside.step.id}" if inside.parent else remedy
-    return finding(node, "unknown_reference", use.place, f"there is no step {path.root[:80]!r} that {node.step.id} could read",
-                   names=(path.root[:80],), allowed=tuple(visible)[:_SHOWN_MAX], remedy=remedy,
-                   fix=put(node, use.place, text) if text and near else None)
+        remedy = (
+            f"a step of that name is inside {inside.parent.path}: read {inside.parent.step.id}.{inside.step.id}"
+            if inside.parent
+            else remedy
+        )
+    return finding(
+        node,
+        "unknown_reference",
+        use.place,
+        f"there is no step {path.root[:80]!r} that {node.step.id} could read",
+        names=(path.root[:80],),
+        allowed=tuple(visible)[:_SHOWN_MAX],
+        remedy=remedy,
+        fix=put(node, use.place, text) if text and near else None,
+    )
 
 
 def _holder(survey: Survey, name: str, node: Node) -> Node | None:
@@ -122,10 +134,19 @@ def _word(survey: Survey, node: Node, use: Use, path: Path) -> Iterator[Finding]
         text = None
         if path.root == "result" and use.field == "until":
             text = replaced(use, Path("result"), "loop.previous")
-        yield finding(node, "misplaced_name", use.place, f"{path.root!r} means nothing here: {why}", names=(path.root,),
-                      remedy=remedy, fix=put(node, use.place, text) if text else None)
+        yield finding(
+            node,
+            "misplaced_name",
+            use.place,
+            f"{path.root!r} means nothing here: {why}",
+            names=(path.root,),
+            remedy=remedy,
+            fix=put(node, use.place, text) if text else None,
+        )
     elif path.root == "secret" and (len(path.keys) != 1 or not isinstance(path.keys[0], str)):
-        yield finding(node, "secret_form", use.place, "a secret is named with one key", remedy="write ${secret.NAME}")
+        yield finding(
+            node, "secret_form", use.place, "a secret is named with one key", remedy="write ${secret.NAME}"
+        )
 
 
 def _misplaced(node: Node, use: Use, word: str) -> tuple[str, str] | None:
@@ -134,23 +155,35 @@ def _misplaced(node: Node, use: Use, word: str) -> tuple[str, str] | None:
     match word:
         case "item" | "index" if not any(one.step.foreach is not None for one in around):
             if node.step.foreach is not None:
-                return f"`{use.field}` comes before the items", "put the condition on a step inside, or filter the list before"
-            return "neither this step nor one around it has `foreach`", "add `foreach`, or read the step itself"
+                return (
+                    f"`{use.field}` comes before the items",
+                    "put the condition on a step inside, or filter the list before",
+                )
+            return (
+                "neither this step nor one around it has `foreach`",
+                "add `foreach`, or read the step itself",
+            )
         case "loop" if not any(one.step.loop is not None for one in around):
             return "neither this step nor one around it has a `loop`", "add `loop`"
         case "result" if use.field not in _RESULT_FIELDS:
             if use.field == "until":
                 return "`until` looks at the round just done", "use loop.previous"
-            return "it is the step's own result, known only to `expect` and `compensate`", "name the step whose result you want"
+            return (
+                "it is the step's own result, known only to `expect` and `compensate`",
+                "name the step whose result you want",
+            )
         case "secret" if use.field not in _SECRET_FIELDS:
             return "secrets go into tool arguments only", "pass it as an argument"
         case "results" if not node.needs:
-            return "it is the results of the steps this one depends on, and there are none", "add `after`, or name a step"
+            return (
+                "it is the results of the steps this one depends on, and there are none",
+                "add `after`, or name a step",
+            )
         case _:
             return None
 
 
-_NOT_IN_PLAN = frozenset({"item", "index", "loop", "result", "results", "secret"})
+_NOT_IN_PLAN = frozenset({"item", "index", "loop", "result", "secret"})
 
 
 def _in_plan(survey: Survey, use: Use, path: Path) -> Iterator[Finding]:
@@ -161,14 +194,25 @@ def _in_plan(survey: Survey, use: Use, path: Path) -> Iterator[Finding]:
         if node.fallback_for is not None:
             yield _reads_fallback(None, use, path, node)
     elif root in _NOT_IN_PLAN:
-        yield Finding(code="misplaced_name", path=use.place, message=f"{root!r} means nothing here: this is read when the run ends",
-                      names=(root,), remedy="name a step, or one of inputs, context, goal")
+        yield Finding(
+            code="misplaced_name",
+            path=use.place,
+            message=f"{root!r} means nothing here: this is read when the run ends",
+            names=(root,),
+            remedy="name a step, or one of inputs, context, goal",
+        )
     elif root not in RESERVED_IDS:
         near = survey.nearest(root, [*survey.scopes.top, "inputs", "context", "goal"])
         text = replaced(use, Path(root), near) if near else None
-        yield Finding(code="unknown_reference", path=use.place, message=f"there is no step {root[:80]!r} in the plan",
-                      names=(root[:80],), allowed=tuple(survey.scopes.top)[:_SHOWN_MAX], fix=Fix(path=use.place, value=text) if text else None,
-                      remedy=f"did you mean {near!r}?" if near else "name a step, or one of inputs, context, goal")
+        yield Finding(
+            code="unknown_reference",
+            path=use.place,
+            message=f"there is no step {root[:80]!r} in the plan",
+            names=(root[:80],),
+            allowed=tuple(survey.scopes.top)[:_SHOWN_MAX],
+            fix=Fix(path=use.place, value=text) if text else None,
+            remedy=f"did you mean {near!r}?" if near else "name a step, or one of inputs, context, goal",
+        )
 
 
 def fallback_reads(survey: Survey) -> Iterator[Finding]:
@@ -181,8 +225,14 @@ def fallback_reads(survey: Survey) -> Iterator[Finding]:
                 if read is None or read is node:
                     continue
                 if read is target:
-                    yield finding(node, "fallback_reads_target", use.place, f"{node.step.id} runs only when {read.step.id} has failed: there is no result to read",
-                                  names=(read.step.id,), remedy=f"read what {read.step.id} reads")
+                    yield finding(
+                        node,
+                        "fallback_reads_target",
+                        use.place,
+                        f"{node.step.id} runs only when {read.step.id} has failed: there is no result to read",
+                        names=(read.step.id,),
+                        remedy=f"read what {read.step.id} reads",
+                    )
                 elif read.fallback_for is not None:
                     yield _reads_fallback(node, use, path, read)
 
@@ -195,10 +245,19 @@ def _reads_fallback(node: Node | None, use: Use, path: Path, read: Node) -> Find
             break
     name = stands_for.step.id
     text = replaced(use, Path(path.root), name)
-    more: dict[str, Any] = {"names": (path.root,), "remedy": f"read {name!r}: it has the fallback's result when that ran"}
+    more: dict[str, Any] = {
+        "names": (path.root,),
+        "remedy": f"read {name!r}: it has the fallback's result when that ran",
+    }
     message = f"{path.root} is a fallback: it runs only if {name} fails"
     if node is None:
-        return Finding(code="reads_fallback", path=use.place, message=message, fix=Fix(path=use.place, value=text) if text else None, **more)
+        return Finding(
+            code="reads_fallback",
+            path=use.place,
+            message=message,
+            fix=Fix(path=use.place, value=text) if text else None,
+            **more,
+        )
     fix = put(node, use.place, text) if text and stands_for is not node else None
     return finding(node, "reads_fallback", use.place, message, fix=fix, **more)
 
@@ -212,16 +271,39 @@ def afters(survey: Survey) -> Iterator[Finding]:
             if found is None:
                 visible = _visible(survey, node)
                 near = survey.nearest(name, visible)
-                yield finding(node, "unknown_after", place, f"there is no step {name[:80]!r} to come after", names=(name[:80],),
-                              allowed=tuple(visible)[:_SHOWN_MAX], remedy=f"did you mean {near!r}?" if near else "name a step of this plan, or remove it",
-                              fix=put(node, place, near) if near else Fix(path=f"{node.place}.{place}", action="remove"))
+                yield finding(
+                    node,
+                    "unknown_after",
+                    place,
+                    f"there is no step {name[:80]!r} to come after",
+                    names=(name[:80],),
+                    allowed=tuple(visible)[:_SHOWN_MAX],
+                    remedy=f"did you mean {near!r}?" if near else "name a step of this plan, or remove it",
+                    fix=put(node, place, near)
+                    if near
+                    else Fix(path=f"{node.place}.{place}", action="remove"),
+                )
             elif found is node.fallback_for:
-                yield finding(node, "after_target", place, f"a fallback waits for {name}'s failure already", names=(name,),
-                              remedy="remove it", fix=Fix(path=f"{node.place}.{place}", action="remove"))
+                yield finding(
+                    node,
+                    "after_target",
+                    place,
+                    f"a fallback waits for {name}'s failure already",
+                    names=(name,),
+                    remedy="remove it",
+                    fix=Fix(path=f"{node.place}.{place}", action="remove"),
+                )
             elif found.fallback_for is not None and found is not node:
                 target = found.fallback_for.step.id
-                yield finding(node, "reads_fallback", place, f"{name} is a fallback: it runs only if {target} fails", names=(name,),
-                              remedy=f"come after {target!r}", fix=put(node, place, target) if target != node.step.id else None)
+                yield finding(
+                    node,
+                    "reads_fallback",
+                    place,
+                    f"{name} is a fallback: it runs only if {target} fails",
+                    names=(name,),
+                    remedy=f"come after {target!r}",
+                    fix=put(node, place, target) if target != node.step.id else None,
+                )
 
 
 def paths(survey: Survey) -> Iterator[Finding]:
@@ -237,7 +319,9 @@ def paths(survey: Survey) -> Iterator[Finding]:
         for path in use.paths:
             if path.keys and path.root not in use.present:
                 top = survey.scopes.top.get(path.root)
-                reached = survey.types.settled(top, path.keys) if top is not None else survey.types.anywhere(path)
+                reached = (
+                    survey.types.settled(top, path.keys) if top is not None else survey.types.anywhere(path)
+                )
                 if reached.trouble is not None:
                     yield _no_key(survey, None, use, path, reached.trouble)
 
@@ -263,7 +347,9 @@ def _rekeyed(use: Use, old: Path, name: str) -> str | None:
     if not name.isidentifier():
         return None
     way = r"\s*\.\s*".join(re.escape(str(part)) for part in (old.root, *old.keys))
-    text = re.sub(rf"(?<![\w.]){way}(?!\w)", lambda _: ".".join(map(str, (old.root, *old.keys[:-1], name))), use.text)
+    text = re.sub(
+        rf"(?<![\w.]){way}(?!\w)", lambda _: ".".join(map(str, (old.root, *old.keys[:-1], name))), use.text
+    )
     mended = again(use, text)
     length = len(old.keys)
     is_gone = all(path.root != old.root or path.keys[:length] != old.keys for path in mended.paths)
@@ -280,7 +366,11 @@ def shadowed(survey: Survey) -> Iterator[Finding]:
                 continue
             outer = survey.scopes.find(name, found.parent.parent)
             if outer is not None:
-                yield finding(node, "shadowed_name", "", f"{name!r} means {found.path} here, not {outer.path}", names=(name,),
-                              remedy="give one of the two another id if that is not what you want")
-
-
+                yield finding(
+                    node,
+                    "shadowed_name",
+                    "",
+                    f"{name!r} means {found.path} here, not {outer.path}",
+                    names=(name,),
+                    remedy="give one of the two another id if that is not what you want",
+                )

@@ -6,17 +6,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from kedge.checks.judge import Fault, Judge, is_quick
-from kedge.checks.schemas import Schema, Whole, own_types, properties, required
+from kedge.checks.reach import TEXT
+from kedge.checks.schemas import WORDS, Schema, Whole, properties, required
 from kedge.checks.survey import Survey, finding, put
-from kedge.checks.types import TEXT
 from kedge.plan.findings import Finding, Fix
 from kedge.plan.parts import Retry
 from kedge.plan.scopes import Node
 from kedge.plan.tools import EFFECTS, ToolSpec
-from kedge.plan.uses import template_use
+from kedge.plan.uses import Use, template_use
 
-_JSON_TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
-_RETRIED = frozenset({"transient", "timeout", "rate_limited", "invalid_input", "permission", "not_serializable", "permanent"})
+_JSON_TYPES: Mapping[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+}
+_NUMBERS = ("integer", "number")
+_RETRIED = frozenset(
+    {"transient", "timeout", "rate_limited", "invalid_input", "permission", "not_serializable", "permanent"}
+)
 
 
 def unknown_tools(survey: Survey) -> Iterator[Finding]:
@@ -25,7 +35,7 @@ def unknown_tools(survey: Survey) -> Iterator[Finding]:
         return
     for node in survey.nodes:
         step = node.step
-        if step.tool is not None:
+        if step.tool is not None and ((spec := survey.tool(node)) is None or not spec.available):
             yield from _tool(survey, node, "tool", step.tool)
         if step.compensate is not None:
             yield from _tool(survey, node, "compensate.tool", step.compensate.tool)
@@ -35,15 +45,32 @@ def _tool(survey: Survey, node: Node, field: str, name: str) -> Iterator[Finding
     spec = survey.spec(name)
     if spec is None and survey.catalog is not None:
         near = survey.nearest(name, survey.catalog.names)
-        yield finding(node, "unknown_tool", field, f"there is no tool {name[:80]!r}", names=(name[:80],),
-                      allowed=survey.catalog.names[:20], fix=put(node, field, near) if near else None,
-                      remedy=f"did you mean {near!r}?" if near else "register it, or use one that is there")
+        yield finding(
+            node,
+            "unknown_tool",
+            field,
+            f"there is no tool {name[:80]!r}",
+            names=(name[:80],),
+            allowed=survey.catalog.names[:20],
+            fix=put(node, field, near) if near else None,
+            remedy=f"did you mean {near!r}?" if near else "register it, or use one that is there",
+        )
     elif spec is not None and not spec.available:
         because = f": {spec.unavailable_because}" if spec.unavailable_because else ""
         usable = [n for n in spec.substitutes if (s := survey.spec(n)) is not None and s.available]
-        yield finding(node, "unavailable_tool", field, f"{name} cannot be used now{because}", names=(name,),
-                      allowed=tuple(usable), remedy=f"use {usable[0]!r}" if usable else "make it available, or use another",
-                      fix=put(node, field, usable[0]) if usable else None)
+        yield finding(
+            node,
+            "unavailable_tool",
+            field,
+            f"{name} cannot be used now{because}",
+            names=(name,),
+            allowed=tuple(usable),
+            remedy=f"use {usable[0]!r}" if usable else "make it available, or use another",
+            fix=put(node, field, usable[0]) if usable else None,
+        )
+
+
+_SAID_ELSEWHERE = frozenset({"type", "title", "description", "default", "examples"})
 
 
 class _Shape:
@@ -54,28 +81,37 @@ class _Shape:
     def __init__(self, spec: ToolSpec) -> None:
         self.whole = Whole(spec.parameters, spec.parameters)
         self.required = frozenset(required(spec.parameters))
-        self.quick: dict[str, frozenset[str]] = {}
-        """Arguments of which the schema says the type and nothing else."""
+        self.quick: dict[str, str] = {}
+        """The type of each argument of which the schema says that and nothing else."""
         for name, schema in properties(spec.parameters).items():
-            if isinstance(schema, Mapping) and not schema.keys() - {"type", "title", "description", "default", "examples"}:
-                kinds = own_types(cast(Schema, schema))
-                if schema.get("type") != "integer" and not isinstance(schema.get("type"), list):
-                    self.quick[name] = kinds
-                elif schema.get("type") == "integer":
-                    self.quick[name] = frozenset({"integer"})
+            if isinstance(schema, Mapping) and not cast(Schema, schema).keys() - _SAID_ELSEWHERE:
+                kind = cast(Schema, schema).get("type")
+                if isinstance(kind, str) and kind in WORDS:
+                    self.quick[name] = kind
 
-    def passes(self, args: dict[str, Any]) -> bool:
-        """True if the arguments are right at the first look."""
+    def passes(self, survey: Survey, node: Node) -> bool:
+        """True if the step's arguments are right at the first look. If not, they may still be."""
+        args = node.step.args
         if not self.required <= args.keys():
             return False
         for name, value in args.items():
-            kinds = self.quick.get(name)
-            if kinds is None:
+            wanted = self.quick.get(name)
+            if wanted is None:
                 return False
             kind = type(value)
             if kind is str and "${" in value:
+                continue  # looked at below
+            if _JSON_TYPES.get(kind) != wanted and not (kind is int and wanted == "number"):
                 return False
-            if (_JSON_TYPES.get(kind) not in kinds) and not (kind is int and "integer" in kinds):
+        return all(self._takes(survey, node, use) for use in node.uses if use.field == "args")
+
+    def _takes(self, survey: Survey, node: Node, use: Use) -> bool:
+        wanted = self.quick.get(use.place[5:])
+        if wanted is None or use.path is None:
+            return False
+        for schema, _ in survey.types.at_step(use.path, node).schemas:
+            given = schema.get("type") if isinstance(schema, Mapping) else None
+            if given != wanted and not (given in _NUMBERS and wanted in _NUMBERS):
                 return False
         return True
 
@@ -87,19 +123,29 @@ def arguments(survey: Survey) -> Iterator[Finding]:
         step = node.step
         spec = survey.tool(node)
         if spec is not None:
-            shape = shapes.get(spec.name) or shapes.setdefault(spec.name, _Shape(spec))
-            if not shape.passes(step.args):
+            shape = shapes.get(spec.name)
+            if shape is None:
+                shape = shapes[spec.name] = _Shape(spec)
+            if not shape.passes(survey, node):
                 yield from _arguments(survey, node, shape, step.args, "args")
         elif step.args and (step.steps is not None or step.wait is not None):
             what = "its own steps have arguments" if step.steps is not None else "waiting needs none"
-            yield finding(node, "unused_arguments", "args", f"nothing reads these arguments: {what}", remedy="remove them",
-                          fix=Fix(path=f"{node.place}.args", action="remove"))
+            yield finding(
+                node,
+                "unused_arguments",
+                "args",
+                f"nothing reads these arguments: {what}",
+                remedy="remove them",
+                fix=Fix(path=f"{node.place}.args", action="remove"),
+            )
         if step.compensate is not None and (undo := survey.spec(step.compensate.tool)) is not None:
             shape = shapes.get(undo.name) or shapes.setdefault(undo.name, _Shape(undo))
             yield from _arguments(survey, node, shape, step.compensate.args, "compensate.args")
 
 
-def _arguments(survey: Survey, node: Node, shape: _Shape, args: dict[str, Any], place: str) -> Iterator[Finding]:
+def _arguments(
+    survey: Survey, node: Node, shape: _Shape, args: dict[str, Any], place: str
+) -> Iterator[Finding]:
     def hole(text: str) -> list[Whole]:
         use = template_use("args", "", text)
         if use.error is not None:
@@ -118,8 +164,16 @@ def _as_finding(node: Node, fault: Fault) -> Finding:
         fix = put(node, fault.place, fault.mended[0])
     elif fault.renamed:
         fix = Fix(path=f"{node.place}.{fault.place}", action="rename", value=fault.renamed)
-    return finding(node, fault.code, fault.place, fault.message, allowed=fault.allowed, remedy=fault.remedy, fix=fix,
-                   names=(fault.name,) if fault.name else ())
+    return finding(
+        node,
+        fault.code,
+        fault.place,
+        fault.message,
+        allowed=fault.allowed,
+        remedy=fault.remedy,
+        fix=fix,
+        names=(fault.name,) if fault.name else (),
+    )
 
 
 def patterns(survey: Survey) -> Iterator[Finding]:
@@ -133,8 +187,14 @@ def patterns(survey: Survey) -> Iterator[Finding]:
         for name, schema in properties(spec.parameters).items():
             pattern: Any = cast(Schema, schema).get("pattern") if isinstance(schema, Mapping) else None
             if isinstance(pattern, str) and not is_quick(pattern):
-                yield finding(node, "pattern_unchecked", f"args.{name}", f"the pattern of {spec.name}'s {name!r} is not applied: it could be slow",
-                              names=(spec.name, name), remedy="the tool itself decides")
+                yield finding(
+                    node,
+                    "pattern_unchecked",
+                    f"args.{name}",
+                    f"the pattern of {spec.name}'s {name!r} is not applied: it could be slow",
+                    names=(spec.name, name),
+                    remedy="the tool itself decides",
+                )
 
 
 def effects(survey: Survey) -> dict[int, str]:
@@ -153,8 +213,14 @@ def compensation(survey: Survey) -> Iterator[Finding]:
     for node in survey.nodes:
         spec = survey.tool(node)
         if spec is not None and spec.effect == "effect" and node.step.compensate is None:
-            yield finding(node, "no_compensation", "", f"{spec.name} has effects and nothing undoes them", names=(spec.name,),
-                          remedy="add `compensate`, or declare the tool pure, read or idempotent if it is")
+            yield finding(
+                node,
+                "no_compensation",
+                "",
+                f"{spec.name} has effects and nothing undoes them",
+                names=(spec.name,),
+                remedy="add `compensate`, or declare the tool pure, read or idempotent if it is",
+            )
 
 
 def retries(survey: Survey) -> Iterator[Finding]:
@@ -172,20 +238,49 @@ def retries(survey: Survey) -> Iterator[Finding]:
         effect = strongest[node.number]
         away = Fix(path=f"{node.place}.retry", action="remove")
         if node.step.steps is not None and effect in ("effect", "idempotent"):
-            yield finding(node, "retry_repeats_effects", "retry", "trying a composite again would repeat the effects of its steps",
-                          remedy="put `retry` on the steps inside that can be repeated", fix=away)
+            yield finding(
+                node,
+                "retry_repeats_effects",
+                "retry",
+                "trying a composite again would repeat the effects of its steps",
+                remedy="put `retry` on the steps inside that can be repeated",
+                fix=away,
+            )
         elif effect == "effect":
-            yield finding(node, "retry_unused", "retry", f"{node.step.tool} has effects: a failed call is never repeated, unless it says that nothing was done",
-                          names=(node.step.tool or "",), remedy="remove `retry`, or declare the tool idempotent if it is", fix=away)
+            yield finding(
+                node,
+                "retry_unused",
+                "retry",
+                f"{node.step.tool} has effects: a failed call is never repeated, unless it says that nothing was done",
+                names=(node.step.tool or "",),
+                remedy="remove `retry`, or declare the tool idempotent if it is",
+                fix=away,
+            )
         elif node.step.tool == "sleep":
-            yield finding(node, "retry_unused", "retry", "a sleep cannot fail", remedy="remove `retry`", fix=away)
+            yield finding(
+                node, "retry_unused", "retry", "a sleep cannot fail", remedy="remove `retry`", fix=away
+            )
 
 
 def _retry_words(node: Node, retry: Retry) -> Iterator[Finding]:
     for index, category in enumerate(retry.on):
         if category not in _RETRIED:
-            yield finding(node, "retry_category", f"retry.on[{index}]", f"a failure of category {category} is never tried again", names=(category,),
-                          allowed=tuple(sorted(_RETRIED)), remedy="remove it", fix=Fix(path=f"{node.place}.retry.on[{index}]", action="remove"))
+            yield finding(
+                node,
+                "retry_category",
+                f"retry.on[{index}]",
+                f"a failure of category {category} is never tried again",
+                names=(category,),
+                allowed=tuple(sorted(_RETRIED)),
+                remedy="remove it",
+                fix=Fix(path=f"{node.place}.retry.on[{index}]", action="remove"),
+            )
     if retry.backoff_s > retry.max_backoff_s:
-        yield finding(node, "retry_backoff", "retry.backoff_s", f"the first wait of {retry.backoff_s:g} s is longer than the longest, {retry.max_backoff_s:g} s",
-                      remedy="lower backoff_s, or raise max_backoff_s", fix=put(node, "retry.backoff_s", retry.max_backoff_s))
+        yield finding(
+            node,
+            "retry_backoff",
+            "retry.backoff_s",
+            f"the first wait of {retry.backoff_s:g} s is longer than the longest, {retry.max_backoff_s:g} s",
+            remedy="lower backoff_s, or raise max_backoff_s",
+            fix=put(node, "retry.backoff_s", retry.max_backoff_s),
+        )

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from kedge.base.limits import Limits
-from kedge.checks.types import Types
+from kedge.checks.reach import Types
 from kedge.plan.findings import Finding, Fix
 from kedge.plan.model import SLEEP, Plan
 from kedge.plan.nearest import nearest
@@ -41,6 +41,9 @@ class Survey:
         self.scopes = Scopes(plan.steps)
         self.nodes = self.scopes.nodes
         self.types = Types(plan, catalog)
+        self._specs = [
+            self.spec(node.step.tool) if node.step.tool is not None else None for node in self.nodes
+        ]
         self._suggestions = _SUGGESTIONS_MAX
 
     @cached_property
@@ -64,10 +67,10 @@ class Survey:
 
     def tool(self, node: Node) -> ToolSpec | None:
         """The specification of the step's tool, if it has one and it is known."""
-        name = node.step.tool
-        return self.spec(name) if name is not None else None
+        return self._specs[node.number]
 
     def spec(self, name: str) -> ToolSpec | None:
+        """The specification of a tool. `sleep` is always known."""
         found = self.catalog.get(name) if self.catalog is not None else None
         return SLEEP_SPEC if found is None and name == SLEEP else found
 

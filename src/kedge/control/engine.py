@@ -35,7 +35,7 @@ from kedge.flow.result import RunResult
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
 from kedge.flow.words import RunStatus
-from kedge.journal import open_journal
+from kedge.journal.opening import open_journal
 from kedge.plan.model import Plan
 from kedge.tools.registry import Registry
 from kedge.tools.tool import Tool

@@ -23,7 +23,7 @@ from kedge.engine.processes import Processes
 from kedge.engine.threads import Threads
 from kedge.flow.inputs import Input, Raised, Reported, Returned
 from kedge.flow.program import Node
-from kedge.flow.turn import Launch
+from kedge.flow.state import StepState
 from kedge.flow.words import Failure
 from kedge.tools.context import Context
 from kedge.tools.registry import Registry
@@ -40,6 +40,7 @@ class Driver(Protocol):
     """Who gets the reports."""
 
     def put(self, given: Input) -> None: ...
+    def put_now(self, given: Input) -> None: ...
     def progress(self, path: str, fraction: float | None, message: str) -> None: ...
 
 
@@ -64,11 +65,12 @@ class Workshop:
 class Callee:
     """A node's tool with the time it is given."""
 
-    __slots__ = ("idle_s", "invoke", "is_async", "node", "timeout_s", "tool", "wants_context")
+    __slots__ = ("decode", "idle_s", "invoke", "is_async", "node", "timeout_s", "tool", "wants_context")
 
     def __init__(self, node: Node, tool: Tool, limits: Limits) -> None:
         self.node = node
         self.tool = tool
+        self.decode = tool.decode
         self.invoke = tool.invoke
         self.is_async = tool.is_async and tool.spec.isolation != "process"
         self.wants_context = tool.wants_context
@@ -121,6 +123,7 @@ class Attempts:
         self.workshop = workshop
         self._driver = driver
         self._put = driver.put
+        self._put_now = driver.put_now
         self._run_id = run_id
         self._loop = workshop.loop
         self._give = workshop.gates.give
@@ -133,29 +136,28 @@ class Attempts:
     def __len__(self) -> int:
         return len(self._live)
 
-    def start(self, launch: Launch) -> None:
+    def start(self, step: StepState, args: bytes) -> None:
         """Make a call."""
-        step = launch.step
         node = step.node
         callee = self._callees.get(node) or self._callee(node)
-        if isinstance(callee, Failure):
-            self._refuse(launch, callee)
+        if type(callee) is Failure:
+            self._refuse(step, callee)
             return
         try:
-            prepared = callee.tool.decode(launch.args)
+            prepared = callee.decode(args)
         except ToolError as error:
-            self._refuse(launch, not_called(error))
+            self._refuse(step, not_called(error))
             return
         now_s = self._loop.time()
-        attempt = Attempt(self, callee, step.path, launch.starts, now_s)
+        attempt = Attempt(self, callee, step.path, step.starts, now_s)
         self._live[step.path] = attempt
         context = None
         if callee.wants_context:
-            context = attempt.context = self._context(attempt, launch)
+            context = attempt.context = self._context(attempt, step)
         if callee.is_async:
             attempt.task = self._loop.create_task(self._run(attempt, prepared, context))
         elif callee.tool.spec.isolation == "process":
-            attempt.task = self._loop.create_task(self._run_process(attempt, launch))
+            attempt.task = self._loop.create_task(self._run_process(attempt, step, args))
         else:
             self.workshop.threads.submit(lambda: self._run_thread(attempt, prepared, context))
         soonest_s = now_s + min(callee.timeout_s, callee.idle_s or _NEVER)
@@ -177,12 +179,12 @@ class Attempts:
         callee = self._callees[node] = Callee(node, tool, self.workshop.limits)
         return callee
 
-    def _refuse(self, launch: Launch, failure: Failure) -> None:
-        self._give(launch.step.node)
-        self._put(Raised(launch.step.path, launch.starts, failure))
+    def _refuse(self, step: StepState, failure: Failure) -> None:
+        self._give(step.node)
+        self._put(Raised(step.path, step.starts, failure))
 
-    def _context(self, attempt: Attempt, launch: Launch) -> Context:
-        step, run_id = launch.step, self._run_id
+    def _context(self, attempt: Attempt, step: StepState) -> Context:
+        run_id = self._run_id
         generation, iteration = step.generation, step.iteration
 
         def key() -> str:
@@ -203,11 +205,11 @@ class Attempts:
         else:
             self._over(attempt, raw, None)
 
-    async def _run_process(self, attempt: Attempt, launch: Launch) -> None:
+    async def _run_process(self, attempt: Attempt, step: StepState, args: bytes) -> None:
         callee = attempt.callee
-        context = attempt.context or self._context(attempt, launch)
+        context = attempt.context or self._context(attempt, step)
         try:
-            raw = await self.workshop.processes.call(callee.tool, launch.args, context, attempt)
+            raw = await self.workshop.processes.call(callee.tool, args, context, attempt)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -235,7 +237,8 @@ class Attempts:
             if len(raw) > self.workshop.limits.result_bytes:
                 error = _too_large(len(raw), self.workshop.limits.result_bytes)
             else:
-                self._put(Returned(attempt.path, attempt.starts, raw))
+                put = self._put if self._live else self._put_now
+                put(Returned(attempt.path, attempt.starts, raw))
                 return
         if self.closed and isinstance(error, asyncio.CancelledError):
             return  # the driver is letting go of the run: what was in flight is told apart at resume

@@ -62,28 +62,27 @@ class Gates:
         """Take a place for one call of `node`; the name of what has none left, or ""."""
         if self._free <= 0:
             return "engine"
-        spec = node.spec
-        if spec is not None:
-            name = spec.name
-            windows = self._windows
-            if spec.parallel is not None and name not in windows:
-                windows[name] = Window(spec.parallel)
-            if windows:
-                window = windows.get(name)
-                if window is not None and not window.room:
-                    return name
-            resources = spec.resources or node.step.resources
-            if resources:
-                full = self._take_resources({*spec.resources, *node.step.resources})
-                if full:
-                    return full
-            if windows and window is not None:
-                window.taken += 1
-            self._in_flight[name] = self._in_flight.get(name, 0) + 1
+        name = node.step.tool or ""
+        if self._windows or node.bounded:
+            full = self._take_bounded(node, name)
+            if full:
+                return full
+        self._in_flight[name] = self._in_flight.get(name, 0) + 1
         self._free -= 1
         return ""
 
-    def _take_resources(self, names: set[str]) -> str:
+    def _take_bounded(self, node: Node, name: str) -> str:
+        window = self._windows.get(name)
+        if window is None and node.spec is not None and node.spec.parallel is not None:
+            window = self._windows[name] = Window(node.spec.parallel)
+        if window is not None and not window.room:
+            return name
+        full = self._take_resources(node.resources)
+        if not full and window is not None:
+            window.taken += 1
+        return full
+
+    def _take_resources(self, names: tuple[str, ...]) -> str:
         for name in names:
             window = self._windows.get(f"resource {name}")
             if window is None:
@@ -97,15 +96,11 @@ class Gates:
     def give(self, node: Node, failed_as: str = "") -> None:
         """A call of `node` is over, well or as a failure of this category."""
         self._free += 1
-        spec = node.spec
-        if spec is None:
-            return
-        name = spec.name
+        name = node.step.tool or ""
         in_flight = self._in_flight[name] - 1
         self._in_flight[name] = in_flight
-        if spec.resources or node.step.resources:
-            for resource in {*spec.resources, *node.step.resources}:
-                self._windows[f"resource {resource}"].taken -= 1
+        for resource in node.resources:
+            self._windows[f"resource {resource}"].taken -= 1
         if self._windows or failed_as == "rate_limited":
             self._adapt(name, failed_as, in_flight)
         if self._waiting:

@@ -51,7 +51,7 @@ class Writer:
     def dirty(self, log: RunLog) -> None:
         """`log` has events that are not on disk."""
         self._dirty[log.lease.run_id] = log
-        if log.behind >= MAX_BEHIND_EVENTS:
+        if log.seq - log.durable_seq >= MAX_BEHIND_EVENTS:
             self.flush()
         elif self._alarm is None:
             self._alarm = self._loop.call_later(MAX_BEHIND_S, self._on_alarm)

@@ -7,7 +7,7 @@ from kedge.flow import events as ev
 from kedge.flow.names import bytes_of, resolver
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
-from kedge.flow.words import Failure
+from kedge.flow.words import INLINE_BYTES, Failure
 from kedge.plan.expr import evaluate_condition
 
 
@@ -46,11 +46,14 @@ def conclude(turn: Turn, step: StepState, raw: bytes) -> None:
 
 def succeed(turn: Turn, step: StepState, raw: bytes) -> None:
     """The step is done. Composites keep no result of their own unless a loop made one."""
+    version = turn.state.version
     if (step.node.scope is not None or step.items is not None) and step.node.step.loop is None:
-        turn.emit(ev.StepSucceeded(path=step.path, version=turn.state.version))
-        return
-    value, blob = turn.store(raw)
-    turn.emit(ev.StepSucceeded(path=step.path, result=value, blob=blob, version=turn.state.version))
+        turn.emit(ev.StepSucceeded(path=step.path, version=version))
+    elif len(raw) <= INLINE_BYTES:
+        turn.emit(ev.StepSucceeded(path=step.path, result=ev.Raw(raw), version=version))
+    else:
+        value, blob = turn.store(raw)
+        turn.emit(ev.StepSucceeded(path=step.path, result=value, blob=blob, version=version))
 
 
 def _unmet(state: RunState, step: StepState, raw: bytes) -> Failure | None:

@@ -10,7 +10,7 @@ from kedge.base.codec import encode
 from kedge.base.errors import BadInput, NotFound, Refused
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
-from kedge.flow.conclude import conclude
+from kedge.flow.conclude import conclude, succeed
 from kedge.flow.state import Question, RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure, StepStatus
@@ -19,10 +19,13 @@ RETRYABLE_UNASKED = ("pure", "read", "idempotent")
 """Effect classes whose calls may be made again: repeating them does no harm."""
 
 
+_UNDER_WAY = frozenset({StepStatus.RUNNING, StepStatus.IN_DOUBT})
+
+
 def decide(turn: Turn, given: inp.Input) -> None:
     """Fold what `given` means into the turn."""
     match given:
-        case inp.Returned():
+        case inp.Returned():  # first: all but a few inputs are these
             _returned(turn, given)
         case inp.Raised():
             _raised(turn, given)
@@ -44,7 +47,7 @@ def _attempt(state: RunState, path: str, starts: int) -> StepState | None:
     step = state.steps.get(path)
     if step is None or step.starts != starts or state.end is not None:
         return None
-    return step if step.status in (StepStatus.RUNNING, StepStatus.IN_DOUBT) else None
+    return step if step.status in _UNDER_WAY else None
 
 
 def _returned(turn: Turn, given: inp.Returned) -> None:
@@ -53,7 +56,10 @@ def _returned(turn: Turn, given: inp.Returned) -> None:
         return
     if step.status is StepStatus.IN_DOUBT:
         _close_doubt(turn, step, "done", "late result")
-    conclude(turn, step, given.raw)
+    if step.node.tested:
+        conclude(turn, step, given.raw)
+    else:
+        succeed(turn, step, given.raw)
 
 
 def _raised(turn: Turn, given: inp.Raised) -> None:

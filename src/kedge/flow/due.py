@@ -17,7 +17,7 @@ from kedge.flow.names import fill_hole, find, render_args, resolver
 from kedge.flow.program import Node
 from kedge.flow.render import Args
 from kedge.flow.state import RunState, StepState
-from kedge.flow.turn import Launch, Turn
+from kedge.flow.turn import Turn
 from kedge.flow.words import INLINE_BYTES, Failure, Outcome, RunStatus, StepStatus
 from kedge.plan.expr import evaluate_condition
 
@@ -34,6 +34,9 @@ class Gate(Protocol):
         ...
 
 
+_READY = StepStatus.READY
+
+
 def due(turn: Turn, gate: Gate) -> None:
     """Fold into the turn all that should be happening now."""
     state = turn.state
@@ -48,8 +51,10 @@ def due(turn: Turn, gate: Gate) -> None:
         return
     if state.paused or state.blocked_by:
         return
-    _wake(turn)
-    _unpark(state, gate)
+    if state.timers:
+        _wake(turn)
+    if state.parked:
+        _unpark(state, gate)
     while True:
         if state.fresh:
             _look_at(turn, state.fresh.pop())
@@ -221,7 +226,7 @@ def _start_next(turn: Turn, gate: Gate) -> bool:
     while ready and state.running < limit:
         entry = heappop(ready)
         step = entry[2]
-        if step.status is not StepStatus.READY and (step.status is not StepStatus.WAITING or step.wake_at):
+        if step.status is not _READY and (step.status is not StepStatus.WAITING or step.wake_at):
             continue
         taken = gate.take(step.node)
         if taken:
@@ -232,12 +237,7 @@ def _start_next(turn: Turn, gate: Gate) -> bool:
     return bool(state.fresh or state.closing)
 
 
-def _start(turn: Turn, step: StepState) -> bool:
-    try:
-        raw = render_args(turn.state, step)
-    except BadInput as error:
-        _fail(turn, step, error)
-        return False
+def _emit_started(turn: Turn, step: StepState, raw: bytes) -> None:
     small = len(raw) <= INLINE_BYTES
     turn.emit(
         ev.StepStarted(
@@ -249,6 +249,18 @@ def _start(turn: Turn, step: StepState) -> bool:
             args_hash="" if small else digest(raw),
         )
     )
-    turn.launches.append(Launch(step, raw, turn.state.seq))
+
+
+def _start(turn: Turn, step: StepState) -> bool:
+    try:
+        raw = render_args(turn.state, step)
+    except BadInput as error:
+        _fail(turn, step, error)
+        return False
+    if step.starts == 0 and step.generation == 0 and len(raw) <= INLINE_BYTES:
+        turn.emit(ev.StepStarted(path=step.path, args=ev.Raw(raw)))  # nearly all of them
+    else:
+        _emit_started(turn, step, raw)
+    turn.launches.append((step, raw, turn.state.seq))
     return True
 

@@ -20,11 +20,15 @@ from kedge.flow.transitions import SETTLED, TABLE, illegal
 from kedge.flow.words import Blob, Outcome, RunStatus, StepStatus
 
 
+_RUNNING = StepStatus.RUNNING  # as globals: an enum's members are looked up through its class each time
+_DONE = Outcome.DONE
+
+
 def evolve(state: RunState, event: ev.Event, at: int) -> None:
     """Fold one event into the state."""
     state.at = at
     state.seq += 1
-    _HANDLERS[type(event)](state, event)
+    HANDLERS[type(event)](state, event)
 
 
 def _move(state: RunState, event: Any) -> StepState:
@@ -34,7 +38,7 @@ def _move(state: RunState, event: Any) -> StepState:
     to = TABLE[type(event)].get(status)
     if to is None:
         raise illegal(step.path, status, event)
-    if status is StepStatus.RUNNING and step.node.scope is None and step.items is None:
+    if status is _RUNNING and step.items is None and step.node.scope is None:
         state.running -= 1
     step.status = to
     return step
@@ -235,10 +239,11 @@ def _open_inner(state: RunState, step: StepState, scope: Scope) -> None:
 
 def _step_succeeded(state: RunState, event: ev.StepSucceeded) -> None:
     step = _move(state, event)
-    step.result = _stored(event.result, event.blob)
+    raw = event.result
+    step.result = event.blob if raw is ev.NONE else bytes(raw)
     step.ended_at = state.at
     state.done += 1
-    settle(state, step, Outcome.DONE)
+    settle(state, step, _DONE)
 
 
 def _round_ended(state: RunState, event: ev.RoundEnded) -> None:
@@ -364,7 +369,7 @@ def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
     state.blocked_by -= 1
     if asked.reason == "limit":
         if event.answer == "raise" and event.limit is not None:
-            state.extended[asked.limit] = event.limit
+            state.extend(asked.limit, event.limit)
         else:
             state.stopped_by = asked.limit
     elif event.answer == "stop":
@@ -375,7 +380,7 @@ def _limit_reached(state: RunState, event: ev.LimitReached) -> None:
     """Kept for those who read the log; the question that follows is what blocks."""
 
 
-_HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
+HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.RunStarted: _run_started,
     ev.PlanAdopted: _plan_adopted,
     ev.RunResumed: _run_resumed,

@@ -178,18 +178,19 @@ def render_args(state: RunState, step: StepState) -> bytes:
     args = step.node.args
     if args.constant is not None:
         return args.constant
-    steps = step.scope.steps
-    if args.plain:
-        # The hot path: holes are names of steps that are done, their results inline.
-        out: list[bytes] = []
-        by_id = step.scope.scope.by_id
-        for piece, hole in zip(args.pieces, args.holes, strict=False):
+    if step.node.holes is not None:
+        # The hot path: every hole is the result of a step of this scope, done and inline. A step has
+        # such a result only once it is done.
+        steps = step.scope.steps
+        out = [args.pieces[0]]
+        for index, piece in zip(step.node.holes, args.pieces[1:], strict=False):
+            raw = steps[index].result
+            if type(raw) is not bytes:
+                break
+            out.append(raw)
             out.append(piece)
-            index = by_id.get(hole)  # type: ignore[arg-type]
-            raw = steps[index].result if index is not None and steps[index].outcome is Outcome.DONE else None
-            out.append(raw if type(raw) is bytes else fill_hole(state, step, hole))
-        out.append(args.pieces[-1])
-        return b"".join(out)
+        else:
+            return b"".join(out)
     return args.fill(lambda hole: fill_hole(state, step, hole))
 
 

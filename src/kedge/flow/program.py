@@ -27,9 +27,9 @@ class Node:
     """One step of the plan, compiled."""
 
     __slots__ = (
-        "args", "consumers", "deps", "effect", "expect", "fallback", "fallback_for", "foreach", "id", "index",
-        "is_sleep", "join", "outer", "places", "plain", "rank", "required", "retry", "scope", "spec", "step",
-        "until", "weight_s", "when",
+        "args", "bounded", "consumers", "deps", "effect", "expect", "fallback", "fallback_for", "foreach", "id", "index",
+        "holes", "is_sleep", "join", "outer", "places", "plain", "rank", "required", "resources", "retry", "scope", "spec", "step",
+        "tested", "until", "weight_s", "when",
     )  # fmt: skip
 
     def __init__(self, step: Step, index: int, spec: ToolSpec | None) -> None:
@@ -54,6 +54,8 @@ class Node:
         self.scope: Scope | None = None
         self.deps: tuple[int, ...] = ()
         self.outer: tuple[Place, ...] = ()
+        self.holes: tuple[int, ...] | None = None
+        """Where the values of its arguments' holes are, if all are results of its own scope."""
         self.places: dict[str, Place] = {}
         self.consumers: list[int] = []
         self.fallback = -1
@@ -61,6 +63,11 @@ class Node:
         self.rank = 0
         estimate = step.estimate
         self.weight_s = estimate.seconds if estimate and estimate.seconds is not None else 1.0
+        self.tested = self.expect is not None or step.loop is not None
+        """What comes back is looked at before the step is done."""
+        self.resources = tuple(dict.fromkeys((*(spec.resources if spec else ()), *step.resources)))
+        self.bounded = bool(self.resources or (spec is not None and spec.parallel is not None))
+        """Its calls have limits of their own, shared with others."""
         # Needs nothing but a place to run in, once its dependencies are there.
         self.plain = not (self.when or self.foreach or step.steps is not None or self.is_sleep)
 
@@ -156,6 +163,8 @@ def _link(scope: Scope) -> None:
             else:
                 outer.append(place)
         node.deps, node.outer = tuple(own), tuple(outer)
+        if node.args.plain and all(hole in scope.by_id for hole in node.args.holes):
+            node.holes = tuple(scope.by_id[hole] for hole in node.args.holes if isinstance(hole, str))
         if node.step.fallback_for is not None:
             node.fallback_for = scope.by_id[node.step.fallback_for]
             scope.nodes[node.fallback_for].fallback = node.index

@@ -12,10 +12,14 @@ from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
 
 
+_DONE = Outcome.DONE
+_PENDING = StepStatus.PENDING
+_READY = StepStatus.READY
+
+
 def settle(state: RunState, step: StepState, outcome: Outcome) -> None:
     """`step` has come to an end of its own: tell its fallback, its owner and those that wait for it."""
-    owner = step.owner
-    if owner is not None:
+    if step.owner is not None:
         count_settled(state, step, outcome)
         return
     node = step.node
@@ -35,16 +39,16 @@ def _conclude(state: RunState, step: StepState, outcome: Outcome) -> None:
     steps = scope.steps
     step.outcome = outcome
     state.settled += 1
-    done = outcome is Outcome.DONE
+    done = outcome is _DONE
     for index in step.node.consumers:
         waiter = steps[index]
-        waiter.waiting -= 1
+        waiting = waiter.waiting = waiter.waiting - 1
         if not done:
             waiter.troubled = True
-        if not waiter.waiting:
-            if waiter.status is StepStatus.PENDING:
+        if not waiting:
+            if waiter.status is _PENDING:
                 unblock(state, waiter)
-        elif done and waiter.node.join == "any":
+        elif waiter.node.join == "any" and done:
             _start_early(state, waiter)
     if step.watchers is not None:
         for waiter in step.watchers:
@@ -56,7 +60,9 @@ def _conclude(state: RunState, step: StepState, outcome: Outcome) -> None:
             elif done and waiter.node.join == "any":
                 _start_early(state, waiter)
         step.watchers = None
-    _close(state, scope)
+    scope.open -= 1
+    if not scope.open:
+        state.closing.append(scope.owner)
 
 
 def _start_early(state: RunState, waiter: StepState) -> None:
@@ -116,12 +122,12 @@ def _stand_in(state: RunState, fallback: StepState) -> None:
 
 def unblock(state: RunState, step: StepState, again: bool = False) -> None:
     """Nothing holds the step back: a plain call goes to the heap, all else is to be looked at first."""
-    step.status = StepStatus.READY
+    step.status = _READY
     step.ready_at = state.at
     node = step.node
     plain = node.plain or ((step.owner is not None or again) and node.scope is None and not node.is_sleep)
     if plain and not step.troubled:
-        state.order += 1
-        heappush(state.ready, (node.rank, state.order, step))
+        order = state.order = state.order + 1
+        heappush(state.ready, (node.rank, order, step))
     else:
         state.fresh.append(step)

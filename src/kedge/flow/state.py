@@ -167,6 +167,9 @@ class RunState:
         """Name of the limit that a person chose to stop at."""
         self.extended: dict[str, float] = {}
         """Limits that a person raised."""
+        self.parallel = int(self.limit("parallel"))
+        self.max_calls = self.limit("calls")
+        self.max_journal_bytes = self.limit("journal_bytes")
 
         self.steps: dict[str, StepState] = {}
         """Every step and item by path."""
@@ -205,9 +208,11 @@ class RunState:
     def plan(self) -> Plan:
         return self.program.plan
 
-    @property
-    def parallel(self) -> int:
-        return int(self.limit("parallel"))
+    def extend(self, name: str, value: float) -> None:
+        """A person raised a limit. For `evolve` only."""
+        self.extended[name] = value
+        self.max_calls = self.limit("calls")
+        self.max_journal_bytes = self.limit("journal_bytes")
 
     def limit(self, name: str) -> float:
         """A limit in force: the engine's, or what the plan asks for if that is tighter, or what a person raised it to."""

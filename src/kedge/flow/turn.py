@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from kedge.base.codec import digest
 from kedge.flow.events import NONE, Event, Raw
-from kedge.flow.evolve import evolve
+from kedge.flow.evolve import HANDLERS
 from kedge.flow.state import RunState, StepState
 from kedge.flow.words import INLINE_BYTES, Blob
 
 
-class Launch:
-    """A call to make, once its event is as durable as its effect class demands."""
-
-    __slots__ = ("args", "seq", "starts", "step")
-
-    def __init__(self, step: StepState, args: bytes, seq: int) -> None:
-        self.step = step
-        self.args = args
-        self.starts = step.starts
-        self.seq = seq
-        """The event that says that the call was started."""
+Launch = tuple[StepState, bytes, int]
+"""A call to make: the step, its arguments, and the event that must be durable first if the call has effects."""
 
 
 class Turn:
@@ -29,14 +20,17 @@ class Turn:
 
     def __init__(self, state: RunState, now_ms: int) -> None:
         self.state = state
-        self.now = max(state.at, now_ms)
+        self.now = now_ms if now_ms > state.at else state.at
         self.events: list[Event] = []
         self.launches: list[Launch] = []
         self.blobs: dict[str, bytes] = {}
 
     def emit(self, event: Event) -> None:
         """Fold an event and keep it for the append."""
-        evolve(self.state, event, self.now)
+        state = self.state
+        state.at = self.now
+        state.seq += 1
+        HANDLERS[type(event)](state, event)  # what `evolve` does, without one more call
         self.events.append(event)
 
     def store(self, raw: bytes) -> tuple[Raw, Blob | None]:

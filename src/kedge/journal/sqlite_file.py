@@ -13,6 +13,8 @@ What is done about each fault, and why:
   forcing what it recovered to disk, the caller looks whether its rows are there.
 - *the file was deleted, moved or replaced*: SQLite would go on writing into a file that has no name.
   Its inode is looked at before each transaction and again before it counts.
+- *a shortened file*: SQLite refuses all of it, though most pages are there. It is opened for reading
+  alone, so that the runs before the cut can be had.
 - *a fork*: SQLite's locks do not survive one. The child is refused.
 """
 
@@ -79,7 +81,7 @@ class SqliteFile:
         try:
             with _making:
                 _make_file(Path(self.path))
-                self._writer = self._connect()
+                self._open_first()
                 self._inode = _inode(self.path)
         except OSError as error:
             raise faults.from_os(error, self.path) from error
@@ -90,7 +92,7 @@ class SqliteFile:
         with self._reading:
             self._check_usable()
             if self._reader is None:
-                self._reader = self._connect()
+                self._reader = self._connect_reader()
             db = self._reader
             try:
                 db.execute("begin")
@@ -178,13 +180,31 @@ class SqliteFile:
                 self._drop_connections()
             self._closed = True
 
-    def _connect(self) -> Db:
+    def _open_first(self) -> None:
+        try:
+            self._writer = self._connect()
+        except StoreDamaged:
+            self._reader = self._connect(salvage=True)  # whoever wants to write gets the error again
+
+    def _connect_reader(self) -> Db:
+        try:
+            return self._connect()
+        except StoreDamaged:
+            return self._connect(salvage=True)
+
+    def _connect(self, *, salvage: bool = False) -> Db:
         deadline = time.monotonic() + BUSY_S
         while True:
             db: Db | None = None
             try:
                 db = connect(self.path)
-                self._set_up(db)
+                db.set_busy_handler(_patience())
+                if salvage:
+                    db.pragma("writable_schema", "on")  # only with this does SQLite open a shortened file
+                    db.pragma("query_only", "on")
+                    check_identity(db, self.path)
+                else:
+                    self._set_up(db)
                 return db
             except BaseException as error:
                 if db is not None:
@@ -197,7 +217,6 @@ class SqliteFile:
                 time.sleep(random.uniform(0.001, 0.02))  # noqa: S311
 
     def _set_up(self, db: Db) -> None:
-        db.set_busy_handler(_patience())
         if db.readonly("main"):
             raise apsw.ReadOnlyError("the file cannot be written")
         check_identity(db, self.path)

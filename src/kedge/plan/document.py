@@ -60,12 +60,16 @@ def to_data(document: object, limits: Limits = DEFAULT_LIMITS) -> Any:
         )
     steps = cast(dict[str, Any], document).get("steps")
     if isinstance(steps, list | tuple) and len(cast(list[Any], steps)) > limits.steps:
-        raise _too_many_steps(limits)
+        raise invalid([too_many_steps(limits)])
     try:
         data, size = detached(cast(Any, document))
     except NotSerializable as error:
-        finding = Finding(code=error.code, message=error.message, path=error.path.removeprefix("$").lstrip("."),
-                          remedy=error.remedy)
+        finding = Finding(
+            code=error.code,
+            message=error.message,
+            path=error.path.removeprefix("$").lstrip("."),
+            remedy=error.remedy,
+        )
         raise invalid([finding]) from None
     if size > limits.document_bytes:
         raise _too_big(size, limits)
@@ -80,10 +84,16 @@ def _decoded(raw: bytes, limits: Limits) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         hint = "it looks like UTF-16; " if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
-        raise invalid([
-            Finding(code="not_utf8", path=f"line {line}", message=f"byte {error.start} is not UTF-8",
-                    remedy=f"{hint}save the text as UTF-8")
-        ]) from None
+        raise invalid(
+            [
+                Finding(
+                    code="not_utf8",
+                    path=f"line {line}",
+                    message=f"byte {error.start} is not UTF-8",
+                    remedy=f"{hint}save the text as UTF-8",
+                )
+            ]
+        ) from None
 
 
 def _text_to_data(text: str, limits: Limits) -> Any:
@@ -120,7 +130,7 @@ def _count_steps(text: str, limits: Limits) -> None:
         steps = todo.pop().steps or ()
         count += len(steps)
         if count > limits.steps:
-            raise _too_many_steps(limits)
+            raise invalid([too_many_steps(limits)])
         todo.extend(step for step in steps if step.steps)
 
 
@@ -133,24 +143,36 @@ def _whole_characters(data: Any, text: str) -> Any:
     except UnicodeEncodeError:
         place = text.lower().find("\\ud")
         line = text.count("\n", 0, place) + 1
-        raise invalid([
-            Finding(code="bad_character", path=f"line {line}", message="half of a surrogate pair is no character",
-                    remedy="write the character itself, or both halves")
-        ]) from None
+        raise invalid(
+            [
+                Finding(
+                    code="bad_character",
+                    path=f"line {line}",
+                    message="half of a surrogate pair is no character",
+                    remedy="write the character itself, or both halves",
+                )
+            ]
+        ) from None
     return data
 
 
-def _too_many_steps(limits: Limits) -> InvalidPlan:
-    return invalid([
-        Finding(code="too_many_steps", path="steps", message=f"more than {limits.steps} steps",
-                remedy="split the plan, use foreach, or raise the limit `steps`")
-    ])
+def too_many_steps(limits: Limits) -> Finding:
+    """The finding of a plan that is not even looked at."""
+    return Finding(
+        code="too_many_steps",
+        path="steps",
+        message=f"more than {limits.steps} steps",
+        remedy="split the plan, use foreach, or raise the limit `steps`",
+    )
 
 
 def _too_big(size: int, limits: Limits) -> InvalidPlan:
-    return invalid([
-        Finding(code="document_too_big", message=f"the document has {size} bytes, {limits.document_bytes} are allowed",
-                remedy="keep large values in files and pass their paths, or raise the limit `document_bytes`")
-    ])
-
-
+    return invalid(
+        [
+            Finding(
+                code="document_too_big",
+                message=f"the document has {size} bytes, {limits.document_bytes} are allowed",
+                remedy="keep large values in files and pass their paths, or raise the limit `document_bytes`",
+            )
+        ]
+    )

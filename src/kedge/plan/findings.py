@@ -138,7 +138,9 @@ def _within(holder: Any, part: str | int, place: str) -> Any:
     except (KeyError, IndexError, TypeError):
         inner = None
     if not isinstance(inner, dict | list | tuple):
-        raise BadInput("the document has no such place: it is not the one the fix was made for", code="fix", where=place)
+        raise BadInput(
+            "the document has no such place: it is not the one the fix was made for", code="fix", where=place
+        )
     return cast(Any, inner)
 
 

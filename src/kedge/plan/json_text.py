@@ -39,10 +39,17 @@ def load_json(text: str) -> Any:
     except json.JSONDecodeError as error:
         raise _diagnosis(text, error) from None
     except _Refused as error:
-        raise _fault("number", _find_number(text, str(error)), text, f"{str(error)[:40]} is not a number that JSON has",
-                     "write null, a smaller number, or text in quotes") from None
+        raise _fault(
+            "number",
+            _find_number(text, str(error)),
+            text,
+            f"{str(error)[:40]} is not a number that JSON has",
+            "write null, a smaller number, or text in quotes",
+        ) from None
     except RecursionError:
-        raise _fault("too_deep", 0, text, "lists and maps are nested too deep to be read", "flatten it") from None
+        raise _fault(
+            "too_deep", 0, text, "lists and maps are nested too deep to be read", "flatten it"
+        ) from None
     if doubled:
         raise invalid(_duplicates(text))
     return data
@@ -91,8 +98,12 @@ def _duplicates(text: str) -> list[Finding]:
             if seen is not None:
                 if key in seen:
                     found.append(
-                        Finding(code="duplicate_key", message=f"the key {key[:80]!r} is here twice",
-                                path=_place(text, match.start()), remedy="keep one of them")
+                        Finding(
+                            code="duplicate_key",
+                            message=f"the key {key[:80]!r} is here twice",
+                            path=_place(text, match.start()),
+                            remedy="keep one of them",
+                        )
                     )
                 seen.add(key)
         previous = token
@@ -105,27 +116,56 @@ def _diagnosis(text: str, error: json.JSONDecodeError) -> InvalidPlan:
     rest = text[error.pos :].lstrip()
     if error.msg == "Extra data":
         if rest[0] in "{[":
-            return _fault("several_documents", error.pos, text, "a second document starts here", "give one document")
-        return _fault("json_in_prose", error.pos, text, "text after the end of the JSON", "give the JSON alone")
+            return _fault(
+                "several_documents", error.pos, text, "a second document starts here", "give one document"
+            )
+        return _fault(
+            "json_in_prose", error.pos, text, "text after the end of the JSON", "give the JSON alone"
+        )
     if rest[:1] in ("}", "]") and before.endswith(","):
-        return _fault("json_trailing_comma", len(before) - 1, text, f"a comma before {rest[0]!r}", "remove the comma")
+        return _fault(
+            "json_trailing_comma", len(before) - 1, text, f"a comma before {rest[0]!r}", "remove the comma"
+        )
     if not rest or error.msg.startswith("Unterminated string"):
-        return _fault("json_truncated", len(text.rstrip()), text, "the text ends in the middle of the JSON",
-                      "send the whole document; if it was cut for its length, send a shorter one")
+        return _fault(
+            "json_truncated",
+            len(text.rstrip()),
+            text,
+            "the text ends in the middle of the JSON",
+            "send the whole document; if it was cut for its length, send a shorter one",
+        )
     if rest.startswith(("//", "/*", "#")):
-        return _fault("json_comment", error.pos, text, "JSON has no comments", "remove it, or write the plan as YAML")
+        return _fault(
+            "json_comment", error.pos, text, "JSON has no comments", "remove it, or write the plan as YAML"
+        )
     if rest.startswith(("'", "True", "False", "None")):
-        return _fault("json_python", error.pos, text, "this is Python, not JSON",
-                      "write text in double quotes, and true, false, null")
-    return _fault("json_syntax", error.pos, text, f"not JSON: {error.msg[0].lower()}{error.msg[1:]}",
-                  "mend it there; keys and text stand in double quotes")
+        return _fault(
+            "json_python",
+            error.pos,
+            text,
+            "this is Python, not JSON",
+            "write text in double quotes, and true, false, null",
+        )
+    return _fault(
+        "json_syntax",
+        error.pos,
+        text,
+        f"not JSON: {error.msg[0].lower()}{error.msg[1:]}",
+        "mend it there; keys and text stand in double quotes",
+    )
 
 
 def wrapped(text: str) -> InvalidPlan | None:
     """The diagnosis of a text that is not a document but has one in it."""
     fence = text.find("```")
     if fence >= 0:
-        return _fault("fenced", fence, text, "the document stands in a ``` fence", "give the document alone, without the fence")
+        return _fault(
+            "fenced",
+            fence,
+            text,
+            "the document stands in a ``` fence",
+            "give the document alone, without the fence",
+        )
     start, end = text.find("{"), text.rfind("}")
     if 0 <= start < end:
         try:
@@ -133,7 +173,9 @@ def wrapped(text: str) -> InvalidPlan | None:
         except (ValueError, RecursionError):
             return None
         if isinstance(inside, dict) and inside:
-            return _fault("json_in_prose", start, text, "the JSON stands inside other text", "give the JSON alone")
+            return _fault(
+                "json_in_prose", start, text, "the JSON stands inside other text", "give the JSON alone"
+            )
     return None
 
 

@@ -173,7 +173,9 @@ LATER_FIELDS = (
 )
 """Fields of the language that parse and are checked, and that no engine acts on yet."""
 
-RESERVED_IDS = frozenset({"goal", "context", "inputs", "results", "result", "item", "index", "loop", "secret"})
+RESERVED_IDS = frozenset(
+    {"goal", "context", "inputs", "results", "result", "item", "index", "loop", "secret"}
+)
 ID_PATTERN = r"[a-z][a-z0-9_]{0,63}"
 SLEEP = "sleep"
 """The tool name that is a durable timer, not a call."""

@@ -37,15 +37,28 @@ def _bytes_of(place: Path, limits: Limits) -> bytes:
         raise _missing(place) from None
     except IsADirectoryError:
         found = _names(place, (".yaml", ".yml", ".json"))
-        raise BadInput("this is a folder, not a plan", code="file_is_folder", where=str(place), allowed=found[:10],
-                       remedy="name the plan's file") from None
+        raise BadInput(
+            "this is a folder, not a plan",
+            code="file_is_folder",
+            where=str(place),
+            allowed=found[:10],
+            remedy="name the plan's file",
+        ) from None
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
         reason = getattr(error, "strerror", None) or str(error)
-        raise BadInput(f"cannot be read: {reason}", code="file_unreadable", where=str(place)[:200],
-                       remedy="check the path and its permissions") from None
+        raise BadInput(
+            f"cannot be read: {reason}",
+            code="file_unreadable",
+            where=str(place)[:200],
+            remedy="check the path and its permissions",
+        ) from None
     if len(raw) > limits.document_bytes:
-        raise BadInput(f"the file is larger than {limits.document_bytes} bytes", code="document_too_big", where=str(place),
-                       remedy="keep large values in files of their own, or raise the limit `document_bytes`")
+        raise BadInput(
+            f"the file is larger than {limits.document_bytes} bytes",
+            code="document_too_big",
+            where=str(place),
+            remedy="keep large values in files of their own, or raise the limit `document_bytes`",
+        )
     return raw
 
 
@@ -54,7 +67,9 @@ def _missing(place: Path) -> NotFound:
     near = nearest(place.name, found)
     remedy = f"did you mean {place.parent / near}?" if near else "check the path"
     plans = [name for name in found if name.endswith((".yaml", ".yml", ".json"))]
-    return NotFound("there is no such file", code="file_missing", where=str(place), allowed=plans[:10], remedy=remedy)
+    return NotFound(
+        "there is no such file", code="file_missing", where=str(place), allowed=plans[:10], remedy=remedy
+    )
 
 
 def _names(folder: Path, endings: tuple[str, ...] = ("",)) -> list[str]:

@@ -22,7 +22,12 @@ def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     step["properties"]["id"] |= {"pattern": f"^{ID_PATTERN}$", "not": {"enum": sorted(TAKEN_NAMES)}}
     step["oneOf"] = [{"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in DOERS]
     main = parts.pop(kind.__name__)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_without_ref(top), **main, "$defs": parts}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **_without_ref(top),
+        **main,
+        "$defs": parts,
+    }
 
 
 def _without_ref(top: dict[str, Any]) -> dict[str, Any]:
@@ -42,7 +47,13 @@ def _parts_of(kind: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
             todo += [field.type for field in info.fields]
         for name in ("types", "item_type", "value_type"):
             inner: Any = getattr(info, name, None)
-            todo += cast(list[Any], list(inner)) if isinstance(inner, tuple) else [inner] if inner is not None else []
+            todo += (
+                cast(list[Any], list(inner))
+                if isinstance(inner, tuple)
+                else [inner]
+                if inner is not None
+                else []
+            )
     return list(found)
 
 
@@ -56,7 +67,11 @@ def _field_docs(cls: type[msgspec.Struct]) -> dict[str, str]:
     body = cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]).body
     found: dict[str, str] = {}
     for field, text in zip(body, body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+        ):
             if isinstance(text.value, ast.Constant) and isinstance(text.value.value, str):
                 found[field.target.id] = " ".join(text.value.value.split())
     return found

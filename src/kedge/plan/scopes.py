@@ -11,11 +11,18 @@ end where a fallback may still run. `order` lays these moments in a row, or find
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from kedge.plan.parts import RESERVED_IDS, Step
 from kedge.plan.places import at
 from kedge.plan.uses import Use, uses
+
+# Shared by all who have none: a plan may have 100,000 steps, and every empty dict is work for the
+# garbage collector, which took as long as the check itself.
+_NOTHING: Mapping[str, Node] = {}
+_NO_STEPS: list[Node] = []
+_NO_IDS: dict[str, Node] = {}
 
 
 class Node:
@@ -33,14 +40,16 @@ class Node:
         self.index = index
         self.parent = parent
         self.path: str = f"{parent.path}/{step.id}" if parent is not None else step.id
-        self.children: list[Node] = []
-        self.ids: dict[str, Node] = {}
+        holds = step.steps is not None
+        self.children: list[Node] = [] if holds else _NO_STEPS
+        self.ids: dict[str, Node] = {} if holds else _NO_IDS
         """Its children by id."""
         self.uses: list[Use] = uses(step)
-        self.names: dict[str, Node] = {}
+        self.names: Mapping[str, Node] = _NOTHING
         """What the names it uses mean."""
-        self.after: dict[str, Node] = {}
-        self.needs: list[Node] = []
+        self.after: Mapping[str, Node] = _NOTHING
+        """What the names in its `after` mean."""
+        self.needs: Sequence[Node] = ()
         self.fallback: Node | None = None
         self.fallback_for: Node | None = None
 
@@ -56,6 +65,9 @@ class Node:
         while node is not None:
             yield node
             node = node.parent
+
+
+_ABOUT_ITSELF = ("expect", "quality", "compensate")
 
 
 class Scopes:
@@ -91,25 +103,27 @@ class Scopes:
         if not node.uses and not step.after:
             return
         needs: dict[Node, None] = {}
+        after: dict[str, Node] = {}
         for name in step.after:
             found = self.find(name, node.parent)
             if found is not None:
-                node.after[name] = found
+                after[name] = found
                 needs[found] = None
+        names: dict[str, Node] = {}
         for use in node.uses:
             for path in use.paths:
                 name = path.root
                 if name in RESERVED_IDS:
                     continue
-                found = node.names.get(name) or self.find(name, node.parent)
+                found = names.get(name) or self.find(name, node.parent)
                 if found is None:
                     continue
-                node.names[name] = found
-                if found is not node or use.field not in ("expect", "quality", "compensate"):
+                names[name] = found
+                if found is not node or use.field not in _ABOUT_ITSELF:
                     needs[found] = None
         if target is not None:
             needs.pop(target, None)
-        node.needs = list(needs)
+        node.after, node.names, node.needs = after or _NOTHING, names, tuple(needs)
 
 
 def _collect(steps: tuple[Step, ...], nodes: list[Node], top: dict[str, Node]) -> None:
@@ -135,12 +149,9 @@ class Moments:
         """Whose moment it is."""
         self._end = {n.number: self._add(n) for n in nodes if n.step.steps is not None}
         self._settled = {n.number: self._add(n) for n in nodes if n.fallback is not None}
-        self.waits: list[list[int]] = [[] for _ in self.owner]
+        self.waits: list[Sequence[int]] = [()] * len(self.owner)
         for node in nodes:
             self._wait(node)
-
-    def start(self, node: Node) -> int:
-        return node.number
 
     def end(self, node: Node) -> int:
         return self._end.get(node.number, node.number)
@@ -153,13 +164,13 @@ class Moments:
         return len(self.owner) - 1
 
     def _wait(self, node: Node) -> None:
-        waits = self.waits[node.number]
-        for need in node.needs:
-            waits.append(self.settled(need))
+        waits = [self.settled(need) for need in node.needs]
         if node.parent is not None:
             waits.append(node.parent.number)
         if node.fallback_for is not None:
             waits.append(self.end(node.fallback_for))
+        if waits:
+            self.waits[node.number] = waits
         if node.step.steps is not None:
             self.waits[self.end(node)] = [node.number, *(self.settled(child) for child in node.children)]
         if node.fallback is not None:
@@ -168,13 +179,21 @@ class Moments:
     def order(self) -> tuple[list[int], list[int]]:
         """Moments in an order that respects every wait, and those that can never come."""
         left = [len(waits) for waits in self.waits]
-        wakes: list[list[int]] = [[] for _ in self.waits]
+        # Who waits for moment m stands in `wakes` from first[m] to first[m + 1]: one list, not one for each.
+        counts = [0] * (len(left) + 1)
+        for waits in self.waits:
+            for wait in waits:
+                counts[wait + 1] += 1
+        first = list(accumulate(counts))
+        wakes = [0] * first[-1]
+        free = first[:]
         for moment, waits in enumerate(self.waits):
             for wait in waits:
-                wakes[wait].append(moment)
+                wakes[free[wait]] = moment
+                free[wait] += 1
         ready = [moment for moment, count in enumerate(left) if count == 0]
         for moment in ready:  # grows while it is walked
-            for woken in wakes[moment]:
+            for woken in wakes[first[moment] : first[moment + 1]]:
                 left[woken] -= 1
                 if left[woken] == 0:
                     ready.append(woken)

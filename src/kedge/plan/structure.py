@@ -77,8 +77,11 @@ def explain(data: Any, kind: type[msgspec.Struct], limits: Limits) -> list[Findi
     walk = _Walk(limits)
     if not isinstance(data, dict):
         return [
-            Finding(code="not_a_plan", message=f"a plan is a map with `goal` and `steps`, not {_word(data)}",
-                    remedy="write `goal:` and `steps:`")
+            Finding(
+                code="not_a_plan",
+                message=f"a plan is a map with `goal` and `steps`, not {_word(data)}",
+                remedy="write `goal:` and `steps:`",
+            )
         ]
     walk.value(_type_of(kind), data, "")
     return walk.findings
@@ -142,12 +145,20 @@ class _Walk:
         self.nested += 1
         self.steps += len(values)
         if self.nested > _NESTED_MAX:
-            self.fault("too_deep", place, f"steps are nested deeper than {_NESTED_MAX}", remedy="flatten the plan")
+            self.fault(
+                "too_deep", place, f"steps are nested deeper than {_NESTED_MAX}", remedy="flatten the plan"
+            )
         elif self.steps > self.limits.steps:
-            self.fault("too_many_steps", place, f"more than {self.limits.steps} steps",
-                       remedy="split the plan, use foreach, or raise the limit `steps`")
+            self.fault(
+                "too_many_steps",
+                place,
+                f"more than {self.limits.steps} steps",
+                remedy="split the plan, use foreach, or raise the limit `steps`",
+            )
         else:
-            taken = {item["id"] for item in values if isinstance(item, dict) and isinstance(item.get("id"), str)}
+            taken = {
+                item["id"] for item in values if isinstance(item, dict) and isinstance(item.get("id"), str)
+            }
             seen: dict[str, str] = {}
             outer = self.step
             for number, item in enumerate(values):
@@ -166,11 +177,23 @@ class _Walk:
         suggestion = suggested_id(name, taken) if fault or name in seen else ""
         if fault:
             code, message = fault
-            self.fault(code, at(place, "id"), message, remedy=f"use {ID_RULE}: {suggestion!r}",
-                       fix=Fix(path=at(place, "id"), value=suggestion), names=(name[:80],))
+            self.fault(
+                code,
+                at(place, "id"),
+                message,
+                remedy=f"use {ID_RULE}: {suggestion!r}",
+                fix=Fix(path=at(place, "id"), value=suggestion),
+                names=(name[:80],),
+            )
         elif name in seen:
-            self.fault("duplicate_id", at(place, "id"), f"{name!r} is the id of {seen[name]} too", names=(name,),
-                       remedy=f"give it another: {suggestion!r}", fix=Fix(path=at(place, "id"), value=suggestion))
+            self.fault(
+                "duplicate_id",
+                at(place, "id"),
+                f"{name!r} is the id of {seen[name]} too",
+                names=(name,),
+                remedy=f"give it another: {suggestion!r}",
+                fix=Fix(path=at(place, "id"), value=suggestion),
+            )
         seen.setdefault(name, place)
         if suggestion:
             taken.add(suggestion)
@@ -182,8 +205,13 @@ class _Walk:
             if field is None:
                 self._unknown_field(kind, key, value, place)
             elif item is None and not field.required and not _takes_none(field.type):
-                self.fault("wrong_type", at(place, key), f"{key} is {_kind(field.type)}, not null",
-                           remedy="leave it out", fix=Fix(path=at(place, key), action="remove"))
+                self.fault(
+                    "wrong_type",
+                    at(place, key),
+                    f"{key} is {_kind(field.type)}, not null",
+                    remedy="leave it out",
+                    fix=Fix(path=at(place, key), action="remove"),
+                )
             else:
                 self.value(field.type, item, at(place, key))
         for name, field in fields.items():
@@ -194,12 +222,20 @@ class _Walk:
 
     def _unknown_field(self, kind: inspect.StructType, key: str, value: dict[str, Any], place: str) -> None:
         free = [field.encode_name for field in kind.fields if field.encode_name not in value]
-        meant = next((name for name in free if key.lower() in OTHER_WORDS.get(name, ())), None) or nearest(key, free)
+        meant = next((name for name in free if key.lower() in OTHER_WORDS.get(name, ())), None) or nearest(
+            key, free
+        )
         what = kind.cls.__name__.lower()
         fix = Fix(path=at(place, key), action="rename", value=meant) if meant else None
-        self.fault("unknown_field", at(place, key), f"a {what} has no field {key[:80]!r}", fix=fix, names=(key[:80],),
-                   allowed=tuple(field.encode_name for field in kind.fields),
-                   remedy=f"did you mean {meant!r}?" if meant else "remove it, or put it under `metadata`")
+        self.fault(
+            "unknown_field",
+            at(place, key),
+            f"a {what} has no field {key[:80]!r}",
+            fix=fix,
+            names=(key[:80],),
+            allowed=tuple(field.encode_name for field in kind.fields),
+            remedy=f"did you mean {meant!r}?" if meant else "remove it, or put it under `metadata`",
+        )
 
     def _missing(self, kind: inspect.StructType, name: str, place: str, value: dict[str, Any]) -> None:
         what = kind.cls.__name__.lower()
@@ -209,39 +245,82 @@ class _Walk:
             number = place.rpartition("[")[2].rstrip("]")
             suggestion = suggested_id(f"{text[:40]} {number}" if text else f"step {number}")
             fix, remedy = Fix(path=at(place, "id"), value=suggestion), f"add `id`: {suggestion!r}"
-        self.fault("missing_field", at(place, name), f"a {what} needs `{name}`", remedy=remedy, fix=fix, names=(name,))
+        self.fault(
+            "missing_field",
+            at(place, name),
+            f"a {what} needs `{name}`",
+            remedy=remedy,
+            fix=fix,
+            names=(name,),
+        )
 
     def _doer(self, value: dict[str, Any], place: str) -> None:
         doers = [name for name in DOERS if value.get(name) is not None]
         if not doers:
-            self.fault("no_doer", place, "nothing says who does this step", allowed=DOERS,
-                       remedy="add `tool` with the name of a tool, or `role`, or `steps`")
+            self.fault(
+                "no_doer",
+                place,
+                "nothing says who does this step",
+                allowed=DOERS,
+                remedy="add `tool` with the name of a tool, or `role`, or `steps`",
+            )
         elif len(doers) > 1:
             extra = "role" if doers == ["tool", "role"] else None
             fix = Fix(path=at(place, extra), action="remove") if extra else None
-            self.fault("two_doers", place, f"{' and '.join(doers)} both say who does this step", names=tuple(doers),
-                       remedy="keep one of them; put further work into steps of its own", fix=fix)
+            self.fault(
+                "two_doers",
+                place,
+                f"{' and '.join(doers)} both say who does this step",
+                names=tuple(doers),
+                remedy="keep one of them; put further work into steps of its own",
+                fix=fix,
+            )
 
     def _choice(self, kind: inspect.LiteralType, value: str, place: str) -> None:
         allowed = tuple(map(str, kind.values))
         if value not in allowed:
             meant = nearest(value, allowed)
-            self.fault("bad_value", place, f"{value[:80]!r} is not one of the values this field has", allowed=allowed,
-                       remedy=f"did you mean {meant!r}?" if meant else "use one of the allowed values",
-                       fix=Fix(path=place, value=meant) if meant else None)
+            self.fault(
+                "bad_value",
+                place,
+                f"{value[:80]!r} is not one of the values this field has",
+                allowed=allowed,
+                remedy=f"did you mean {meant!r}?" if meant else "use one of the allowed values",
+                fix=Fix(path=place, value=meant) if meant else None,
+            )
 
     def _range(self, kind: inspect.IntType | inspect.FloatType, value: float, place: str) -> None:
         low, high = kind.ge, kind.le
         if not math.isfinite(value):
-            self.fault("out_of_range", place, f"{value!r} is not a number that can be written down", remedy="use a finite number")
+            self.fault(
+                "out_of_range",
+                place,
+                f"{value!r} is not a number that can be written down",
+                remedy="use a finite number",
+            )
         elif low is not None and value < low:
-            self.fault("out_of_range", place, f"{value!r} is too small: at least {low:g}", remedy=f"use {low:g} or more",
-                       fix=Fix(path=place, value=low))
+            self.fault(
+                "out_of_range",
+                place,
+                f"{value!r} is too small: at least {low:g}",
+                remedy=f"use {low:g} or more",
+                fix=Fix(path=place, value=low),
+            )
         elif kind.gt is not None and value <= kind.gt:
-            self.fault("out_of_range", place, f"{value!r} is too small: above {kind.gt:g}", remedy=f"use more than {kind.gt:g}")
+            self.fault(
+                "out_of_range",
+                place,
+                f"{value!r} is too small: above {kind.gt:g}",
+                remedy=f"use more than {kind.gt:g}",
+            )
         elif high is not None and value > high:
-            self.fault("out_of_range", place, f"{value!r} is too large: at most {high:g}", remedy=f"use {high:g} or less",
-                       fix=Fix(path=place, value=high))
+            self.fault(
+                "out_of_range",
+                place,
+                f"{value!r} is too large: at most {high:g}",
+                remedy=f"use {high:g} or less",
+                fix=Fix(path=place, value=high),
+            )
 
     def _wrong_type(self, kind: inspect.Type, value: Any, place: str) -> None:
         wanted = _kind(kind)
@@ -292,7 +371,9 @@ def _mended(kind: inspect.Type, value: Any) -> tuple[Any] | None:
     elif isinstance(kind, inspect.IntType | inspect.FloatType) and isinstance(value, str | float):
         found = _number(kind, value)
     elif isinstance(kind, inspect.BoolType) and isinstance(value, str):
-        found = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}.get(value.lower())
+        found = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}.get(
+            value.lower()
+        )
     elif isinstance(kind, inspect.VarTupleType | inspect.ListType):
         found = _as_list(kind.item_type, value)
     elif isinstance(kind, inspect.StructType) and kind.cls is not Step and not isinstance(value, dict | list):
@@ -316,7 +397,11 @@ def _as_list(kind: inspect.Type, value: Any) -> list[Any] | None:
     if isinstance(kind, inspect.StructType) and kind.cls is Step:
         if isinstance(value, dict) and "id" in value:
             return [value]
-        if isinstance(value, dict) and value and all(isinstance(item, dict) for item in cast(dict[str, Any], value).values()):
+        if (
+            isinstance(value, dict)
+            and value
+            and all(isinstance(item, dict) for item in cast(dict[str, Any], value).values())
+        ):
             return [{"id": key, **item} for key, item in cast(dict[str, Any], value).items()]
         return None
     if isinstance(value, str) and "," in value:

@@ -21,7 +21,9 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     description: str = ""
-    parameters: Mapping[str, Any] = msgspec.field(default_factory=lambda: {"type": "object", "properties": {}})
+    parameters: Mapping[str, Any] = msgspec.field(
+        default_factory=lambda: {"type": "object", "properties": {}}
+    )
     """JSON Schema (object) of the arguments."""
     returns: Mapping[str, Any] | None = None
     """JSON Schema of the result, as far as it is known."""

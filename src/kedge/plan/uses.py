@@ -13,13 +13,15 @@ from kedge.plan.expr import RESERVED_WORDS, Expression, Path, parse, parse_templ
 from kedge.plan.parts import RESERVED_IDS, Step
 from kedge.plan.places import at
 
-Field = Literal["args", "when", "foreach", "until", "expect", "quality", "goal", "signal", "ask", "compensate"]
+Field = Literal[
+    "args", "when", "foreach", "until", "expect", "quality", "goal", "signal", "ask", "compensate"
+]
 _BARE = re.compile(r"\$\{([a-z][a-z0-9_]*)\}", re.ASCII)
 _VALUES_MAX = 1_000_000
 """Values looked at in one step's arguments: lists that share parts can stand for more than there are atoms."""
 
 
-class Use(msgspec.Struct, frozen=True):
+class Use(msgspec.Struct, frozen=True, gc=False):
     """One text in which values are read."""
 
     field: Field
@@ -27,20 +29,15 @@ class Use(msgspec.Struct, frozen=True):
     """Where it stands in its step, as in `args.path`."""
     text: str
     paths: tuple[Path, ...]
+    path: Path | None = None
+    """The path, if the text is one reference and nothing else."""
     whole: Expression | None = None
-    """The expression, if the text is exactly one: what it stands for keeps its type. (None for a
-    bare `${name}` too: `paths` says all there is to say about it.)"""
+    """The expression, if the text is exactly one: what it stands for keeps its type. None for a bare
+    `${name}`, which its path says all about."""
     is_template: bool = True
     present: frozenset[str] = frozenset()
     """Names that are only asked about with `present(…)`."""
     error: ExpressionError | None = None
-
-    @property
-    def path(self) -> Path | None:
-        """The path, if the text is one reference and nothing else."""
-        if self.whole is not None:
-            return self.whole.simple
-        return self.paths[0] if self.paths and _BARE.fullmatch(self.text) else None
 
 
 def uses(step: Step) -> list[Use]:
@@ -92,11 +89,15 @@ def texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
                 yield here, item
         elif isinstance(item, dict):
             pairs = cast(dict[Any, Any], item).items()
-            todo.extend((inner, at(here, str(key))) for key, inner in reversed(pairs) if type(inner) in _HOLDERS)
+            todo.extend(
+                (inner, at(here, str(key))) for key, inner in reversed(pairs) if type(inner) in _HOLDERS
+            )
         elif isinstance(item, list | tuple):
             inners = cast(list[Any], item)
             todo.extend(
-                (inners[i], f"{here}[{i}]") for i in range(len(inners) - 1, -1, -1) if type(inners[i]) in _HOLDERS
+                (inners[i], f"{here}[{i}]")
+                for i in range(len(inners) - 1, -1, -1)
+                if type(inners[i]) in _HOLDERS
             )
 
 
@@ -107,7 +108,8 @@ def template_use(field: Field, place: str, text: str) -> Use:
     """The use that a template is."""
     bare = _BARE.fullmatch(text)
     if bare is not None and bare[1] not in RESERVED_WORDS:
-        return Use(field, place, text, (Path(bare[1]),))
+        path = Path(bare[1])
+        return Use(field, place, text, (path,), path)
     try:
         template = parse_template(text)
     except ExpressionError as error:
@@ -116,7 +118,9 @@ def template_use(field: Field, place: str, text: str) -> Use:
     for part in template.parts:
         if isinstance(part, Expression):
             present |= part.present_names
-    return Use(field, place, text, template.paths, template.whole, present=present)
+    whole = template.whole
+    path = whole.simple if whole is not None else None
+    return Use(field, place, text, template.paths, path, whole, present=present)
 
 
 def expression_use(field: Field, place: str, text: str) -> Use:
@@ -125,7 +129,7 @@ def expression_use(field: Field, place: str, text: str) -> Use:
         found = parse(text)
     except ExpressionError as error:
         return Use(field, place, text, (), is_template=False, error=error)
-    return Use(field, place, text, found.paths, found, False, found.present_names)
+    return Use(field, place, text, found.paths, found.simple, found, False, found.present_names)
 
 
 def _in_values(field: Field, values: dict[str, Any], place: str, found: list[Use]) -> None:
@@ -136,4 +140,3 @@ def _in_values(field: Field, values: dict[str, Any], place: str, found: list[Use
                 found.append(template_use(field, at(place, key), value))
         elif kind in _HOLDERS:
             found.extend(template_use(field, where, text) for where, text in texts(value, at(place, key)))
-

@@ -71,12 +71,20 @@ def load_yaml(text: str, limits: Limits = DEFAULT_LIMITS) -> Any:
         raise _syntax(error, text) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, int(error.position)) + 1
-        raise _broken("bad_character", f"line {line}", f"a character that YAML does not allow: {error.reason}",
-                      "remove it, or write it as an escape in double quotes") from None
+        raise _broken(
+            "bad_character",
+            f"line {line}",
+            f"a character that YAML does not allow: {error.reason}",
+            "remove it, or write it as an escape in double quotes",
+        ) from None
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
-        raise _broken("bad_character", f"line {line}", "half of a surrogate pair is no character",
-                      "save the text as UTF-8") from None
+        raise _broken(
+            "bad_character",
+            f"line {line}",
+            "half of a surrogate pair is no character",
+            "save the text as UTF-8",
+        ) from None
 
 
 @dataclass(slots=True)
@@ -111,17 +119,29 @@ class _Builder:
             elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
                 self._stack.pop()
             elif kind is yaml.AliasEvent:
-                self._fault("yaml_alias", event, f"*{event.anchor} repeats another part", "write that part out here")
+                self._fault(
+                    "yaml_alias", event, f"*{event.anchor} repeats another part", "write that part out here"
+                )
                 self._put(None, event)
             elif kind is yaml.DocumentStartEvent:
                 self._documents += 1
                 if self._documents > 1:
-                    self._fault("several_documents", event, "a second document starts here",
-                                "give one document; remove the '---' line and what does not belong")
+                    self._fault(
+                        "several_documents",
+                        event,
+                        "a second document starts here",
+                        "give one document; remove the '---' line and what does not belong",
+                    )
                     break
         if self._documents == 0:
-            self._faults.append(Finding(code="empty_document", message="there is nothing in the document",
-                                        path="line 1", remedy="write a plan with `goal` and `steps`"))
+            self._faults.append(
+                Finding(
+                    code="empty_document",
+                    message="there is nothing in the document",
+                    path="line 1",
+                    remedy="write a plan with `goal` and `steps`",
+                )
+            )
         if self._faults:
             raise invalid(self._faults)
         return self._root
@@ -146,8 +166,12 @@ class _Builder:
         self._marks(event)
         if len(self._stack) >= self._limits.depth:
             line, column = event.start_mark.line + 1, event.start_mark.column + 1
-            raise _broken("too_deep", f"line {line}, column {column}",
-                          f"lists and maps are nested deeper than {self._limits.depth}", "flatten it, or raise the limit `depth`")
+            raise _broken(
+                "too_deep",
+                f"line {line}, column {column}",
+                f"lists and maps are nested deeper than {self._limits.depth}",
+                "flatten it, or raise the limit `depth`",
+            )
         parent = self._stack[-1] if self._stack else None
         opened = _Open(items, holds_steps=self._leads_to_steps(parent, items))
         self._put(items, event)
@@ -155,8 +179,12 @@ class _Builder:
         if opened.holds_steps and parent is not None and type(parent.items) is list:
             self._steps += 1
             if self._steps > self._limits.steps:
-                raise _broken("too_many_steps", f"line {event.start_mark.line + 1}",
-                              f"more than {self._limits.steps} steps", "split the plan, use foreach, or raise the limit `steps`")
+                raise _broken(
+                    "too_many_steps",
+                    f"line {event.start_mark.line + 1}",
+                    f"more than {self._limits.steps} steps",
+                    "split the plan, use foreach, or raise the limit `steps`",
+                )
 
     @staticmethod
     def _leads_to_steps(parent: _Open | None, items: Any) -> bool:
@@ -177,24 +205,46 @@ class _Builder:
             top.items[top.key] = value
             top.key = None
         elif type(value) is not str:
-            self._fault("key_not_text", event, f"a key must be text, this one is {_kind(value)}", "put the key in quotes")
+            self._fault(
+                "key_not_text",
+                event,
+                f"a key must be text, this one is {_kind(value)}",
+                "put the key in quotes",
+            )
             top.key = f"{value!r:.60}"
         else:
             if value in top.seen:
-                self._fault("duplicate_key", event, f"the key {value[:80]!r} is here twice", "keep one of them")
+                self._fault(
+                    "duplicate_key", event, f"the key {value[:80]!r} is here twice", "keep one of them"
+                )
             top.seen.add(value)
             top.key = value
 
     def _marks(self, event: Any) -> None:
         if event.anchor is not None:
-            self._fault("yaml_anchor", event, f"&{event.anchor} is an anchor", "remove it; write the part out where it is used")
+            self._fault(
+                "yaml_anchor",
+                event,
+                f"&{event.anchor} is an anchor",
+                "remove it; write the part out where it is used",
+            )
         if event.tag is not None:
-            self._fault("yaml_tag", event, f"{event.tag[:80]!r} is a tag", "remove it; text, numbers, true/false, null, lists and maps need none")
+            self._fault(
+                "yaml_tag",
+                event,
+                f"{event.tag[:80]!r} is a tag",
+                "remove it; text, numbers, true/false, null, lists and maps need none",
+            )
 
     def _fault(self, code: str, event: Any, message: str, remedy: str) -> None:
         mark = event.start_mark
         self._faults.append(
-            Finding(code=code, message=message, path=f"line {mark.line + 1}, column {mark.column + 1}", remedy=remedy)
+            Finding(
+                code=code,
+                message=message,
+                path=f"line {mark.line + 1}, column {mark.column + 1}",
+                remedy=remedy,
+            )
         )
         if len(self._faults) >= _FAULTS_MAX:
             raise invalid(self._faults)
@@ -215,8 +265,12 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> InvalidPlan:
     if mark and _line(text, mark.line).lstrip(" ").startswith("\t"):
         return _broken("yaml_tab", place, "a tab where YAML wants spaces", "indent with spaces")
     context = f" {error.context}" if error.problem and error.context else ""
-    return _broken("yaml_syntax", place, f"not YAML: {problem}{context}",
-                   "mend that line; put text that has ': ', '#', '{' or '[' in it in quotes")
+    return _broken(
+        "yaml_syntax",
+        place,
+        f"not YAML: {problem}{context}",
+        "mend that line; put text that has ': ', '#', '{' or '[' in it in quotes",
+    )
 
 
 def _line(text: str, number: int) -> str:

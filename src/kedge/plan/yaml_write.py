@@ -33,7 +33,9 @@ def dump_yaml(data: Any) -> str:
 def _block(value: Any, indent: int, lines: list[str]) -> None:
     """Append the lines of a list or map that does not fit on one."""
     if indent > 2 * (MAX_DEPTH + 16):
-        raise BadInput(f"lists and maps are nested deeper than {MAX_DEPTH}", code="too_deep", remedy="flatten it")
+        raise BadInput(
+            f"lists and maps are nested deeper than {MAX_DEPTH}", code="too_deep", remedy="flatten it"
+        )
     pad = " " * indent
     if isinstance(value, dict):
         for key, item in value.items():

@@ -19,6 +19,8 @@ class Tool:
     result of any other. A prepared call is private to the tool and good for one call.
     """
 
+    __name__: str  # comes with the function, as its docstring does
+
     def __init__(
         self, function: Callable[..., Any], spec: ToolSpec, arguments: Arguments, source: ToolSource
     ) -> None:

@@ -71,7 +71,12 @@ def test_what_is_written_is_read_back(files, call, text):
 
 @pytest.mark.parametrize(
     ("data", "byte"),
-    [(b"ab\xff", "byte 2 is 0xff"), (b"a\0b", "byte 1 is 0x00"), ("x".encode("utf-16"), "0x"), (b"\xed\xa0\x80", "0xed")],
+    [
+        (b"ab\xff", "byte 2 is 0xff"),
+        (b"a\0b", "byte 1 is 0x00"),
+        ("x".encode("utf-16"), "0x"),
+        (b"\xed\xa0\x80", "0xed"),
+    ],
 )
 def test_a_binary_file_is_refused_with_the_byte(files, call, tmp_path, data, byte):
     (tmp_path / "b").write_bytes(data)

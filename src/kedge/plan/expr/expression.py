@@ -20,7 +20,7 @@ from kedge.plan.expr.syntax import Access, Name, Path, reads
 
 # Most references are a name with a key or two: they skip lexer and parser. Keys with two underscores in
 # a row take the long way, where the forbidden ones among them are refused.
-_SIMPLE = re.compile(r"([a-z][a-z0-9_]*+)((?:\.(?!__)[A-Za-z_][A-Za-z0-9_]*+)*+)")
+_SIMPLE = re.compile(r"([a-z][a-z0-9_]*+)((?:\.(?!__)[A-Za-z_][A-Za-z0-9_]*+){0,8}+)")
 _NO_NAMES: frozenset[str] = frozenset()
 _MENDS_MAX = 3
 _MENDED_TEXT_MAX = 1_000  # a guess costs as much as a parse: refusing a long text must stay cheap

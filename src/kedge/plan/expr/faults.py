@@ -16,7 +16,7 @@ MAX_DEPTH = 32
 MAX_NODES = 500
 """Parts of one expression. There are no loops, so each part runs at most once an evaluation."""
 MAX_WORK = 1_000_000
-"""One evaluation: items looked at, items and characters made, and blocks of 64 characters compared."""
+"""One evaluation: items looked at, items and characters made, and blocks of 256 characters compared."""
 MAX_RENDERED = 64 * 1024 * 1024
 """Characters of one rendered text: what the arguments of a call may weigh by default."""
 INT_MIN, INT_MAX = -(2**63), 2**64 - 1

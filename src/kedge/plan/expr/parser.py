@@ -251,24 +251,12 @@ class _Parser(Cursor):
         arguments = self.items(")")
         end = self.close(")", opened)
         if name == "present":
-            return self.present(token, end, arguments)
+            return _present(self, token, end, arguments)
         function = FUNCTIONS[name]
         if not function.fewest <= len(arguments) <= function.most:
             message = f"{name} does not take {len(arguments)} arguments"
             self.fail("expr_arguments", message, f"write {function.usage}", at=token)
         return Call(token.start, end, name, arguments)
-
-    def present(self, token: Token, end: int, arguments: tuple[Node, ...]) -> Node:
-        found = arguments[0] if len(arguments) == 1 else None
-        path = found.path if isinstance(found, Name | Access) else None
-        if path is None:
-            self.fail(
-                "expr_present",
-                "present asks for one name, with keys if need be",
-                'write present(name), present(name.key) or present(name["key"][0])',
-                at=token,
-            )
-        return Present(token.start, end, path)
 
     def accesses(self, target: Node) -> Node:
         """The keys, places and slices that follow a value."""
@@ -316,6 +304,19 @@ class _Parser(Cursor):
             self.fail("expr_slice_step", "a slice has no step", "write [a:b]")
         self.close("]", opened)
         return Slice(low, high)
+
+
+def _present(at: Cursor, token: Token, end: int, arguments: tuple[Node, ...]) -> Node:
+    found = arguments[0] if len(arguments) == 1 else None
+    path = found.path if isinstance(found, Name | Access) else None
+    if path is None:
+        at.fail(
+            "expr_present",
+            "present asks for one name, with keys if need be",
+            'write present(name), present(name.key) or present(name["key"][0])',
+            at=token,
+        )
+    return Present(token.start, end, path)
 
 
 def _static(index: Node) -> str | int | Node:

@@ -146,10 +146,10 @@ def _watched(raw: socket.socket, request: Request) -> Generator[None]:
 def _failure(error: Exception, place: str) -> ToolError:
     if isinstance(error, ssl.SSLCertVerificationError):
         return ToolError(f"{place} has no valid certificate: {error.verify_message}", "permanent")
+    if isinstance(error, http.client.RemoteDisconnected | http.client.BadStatusLine):
+        return ToolError(f"{place} gave no HTTP answer", "transient")
     if isinstance(error, OSError):
         return ToolError(f"{place} cannot be reached: {error.strerror or error}", "transient")
     if isinstance(error, http.client.IncompleteRead):
         return ToolError(f"{place} broke off its answer after {len(error.partial):,} bytes", "transient")
-    if isinstance(error, http.client.RemoteDisconnected | http.client.BadStatusLine):
-        return ToolError(f"{place} gave no HTTP answer", "transient")
     return ToolError(f"{place} gave an answer that cannot be read: {str(error)[:200]}", "permanent")

@@ -68,8 +68,8 @@ def http_tools(*, allow_private_addresses: bool) -> list[Tool]:
             response = fetch(request)
             if response.status not in _REDIRECTS or "location" not in response.headers:
                 return _judged(response, url)
-            url, before = urljoin(url, response.headers["location"]), parts
-            if _origin(before) != _origin(urlsplit(url)):
+            url = _redirected(url, response.headers["location"])
+            if _origin(_checked_url(url)[0]) != _origin(parts):
                 sent = _checked_headers({})
         raise ToolError(f"more than {REDIRECTS_MAX} redirects, the last to {_shown(url)}", "permanent")
 
@@ -112,11 +112,17 @@ def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {"User-Agent": "kedge", "Accept": "*/*", **headers, "Accept-Encoding": "identity"}
 
 
-def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
+def _redirected(url: str, location: str) -> str:
     try:
-        return parts.scheme, parts.hostname, parts.port
-    except ValueError:
-        return "", None, None
+        return urljoin(url, location)
+    except ValueError as error:
+        raise ToolError(
+            f"{_shown(url)} redirects to {_shown(location)}, which cannot be read", "permanent"
+        ) from error
+
+
+def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
+    return parts.scheme, parts.hostname, parts.port
 
 
 def _judged(response: Response, url: str) -> Page:

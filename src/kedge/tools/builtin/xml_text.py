@@ -54,7 +54,7 @@ def load_xml(text: str) -> dict[str, Any]:
     parser.CharacterDataHandler = tree.text
     parser.buffer_text = True
     try:
-        parser.Parse(text.encode("utf-8", "surrogatepass"), True)  # noqa: FBT003 - expat takes no keywords
+        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
     except expat.ExpatError as error:
         raise ToolError(
             f"not XML at line {error.lineno}, column {error.offset + 1}: {expat.ErrorString(error.code)}",

@@ -56,8 +56,9 @@ class Types:
     def at_step(self, path: Path, node: Node) -> Reached:
         """What the path means in the fields of `node`. Names that mean nothing there are UNKNOWN."""
         root, keys = path.root, path.keys
-        if root in node.names:
-            return self.settled(node.names[root], keys)
+        step = node.names.get(root)
+        if step is not None:
+            return self.settled(step, keys)
         match root:
             case "result":
                 return self._once(node, keys)
@@ -89,6 +90,8 @@ class Types:
 
     def settled(self, node: Node, keys: Keys) -> Reached:
         """The step's result, as others see it: its own, or that of what stands in for it."""
+        if node.fallback is None:
+            return self._own(node, keys)
         schemas: list[Whole] = []
         known = True
         standing: Node | None = node
@@ -109,6 +112,8 @@ class Types:
     def _own(self, node: Node, keys: Keys) -> Reached:
         """The step's own result: a list for each way in which it runs many times."""
         step = node.step
+        if step.foreach is None and step.loop is None:
+            return self._once(node, keys)
         lists = (step.foreach is not None) + (step.loop is not None and step.loop.collect == "all")
         for used, key in enumerate(keys[:lists]):
             if isinstance(key, str):
@@ -130,12 +135,19 @@ class Types:
         if schema is None and step.tool is not None and self._catalog is not None:
             spec = self._catalog.get(step.tool)
             schema = spec.returns if spec is not None else None
-        return follow(Whole(schema, schema), keys, step.id) if schema is not None else UNKNOWN
+        if schema is None:
+            return UNKNOWN
+        whole = Whole(schema, schema)
+        return follow(whole, keys, step.id) if keys else Reached((whole,))
 
     def _children(self, node: Node, keys: Keys) -> Reached:
         results = {child.step.id: child for child in node.children if child.fallback_for is None}
         if not keys:
-            known = {"type": "object", "properties": {name: {} for name in results}, "additionalProperties": False}
+            known = {
+                "type": "object",
+                "properties": {name: {} for name in results},
+                "additionalProperties": False,
+            }
             return Reached((Whole(known, {}),))
         key = keys[0]
         if isinstance(key, str) and key in results:
@@ -156,7 +168,12 @@ class Types:
         if path is None or path.root in ("item", "index"):
             return UNKNOWN
         listed = self.at_step(path, around)
-        inner = [one.inner(v.schema["items"]) for one in listed.schemas for v in variants(one) if "items" in v.schema]
+        inner = [
+            one.inner(v.schema["items"])
+            for one in listed.schemas
+            for v in variants(one)
+            if "items" in v.schema
+        ]
         if len(inner) != len(listed.schemas) or len(inner) != 1:
             return UNKNOWN
         return follow(inner[0], keys, "item")
@@ -167,7 +184,9 @@ class Types:
             return Reached((_typed("object"),))
         key = keys[0]
         if not isinstance(key, str) or key not in inputs:
-            return Reached(trouble=Trouble("unknown_input", key, f"the plan has no input {key!r}", tuple(inputs)))
+            return Reached(
+                trouble=Trouble("unknown_input", key, f"the plan has no input {key!r}", tuple(inputs))
+            )
         declared = inputs[key]
         if declared.type == "any" or not declared.required:
             return UNKNOWN
@@ -212,14 +231,20 @@ def _inside(whole: Whole, key: str | int, name: str) -> Whole | Trouble | None:
         if "array" in types:
             items = schema.get("items")
             return whole.inner(items) if "prefixItems" not in schema and isinstance(items, Mapping) else None
-        return None if "string" in types else Trouble("wrong_key", key, f"{name} is {words_of(types)}, not a list")
+        return (
+            None
+            if "string" in types
+            else Trouble("wrong_key", key, f"{name} is {words_of(types)}, not a list")
+        )
     if "object" not in types:
         return Trouble("wrong_key", key, f"{name} is {words_of(types)}, it has no key {key!r}")
     known = properties(schema)
     if key in known:
         return whole.inner(known[key])
     more = schema.get("additionalProperties")
-    if more is False or (more is None and known and "patternProperties" not in schema and "allOf" not in schema):
+    if more is False or (
+        more is None and known and "patternProperties" not in schema and "allOf" not in schema
+    ):
         code = "unknown_key" if more is False else "doubtful_key"
         return Trouble(code, key, f"{name} has no key {key!r}", tuple(known))
     return whole.inner(cast(Any, more)) if isinstance(more, Mapping) else None

@@ -1,0 +1,41 @@
+"""What the language has and no engine acts on yet: a plan that needs it is refused, not half run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kedge.checks.survey import finding
+from kedge.plan.findings import Finding, Findings
+from kedge.plan.model import Plan
+from kedge.plan.parts import LATER_FIELDS
+from kedge.plan.scopes import Node, Scopes
+
+_EMPTY = (None, False)
+
+
+def unsupported(plan: Plan) -> Findings:
+    """Everything in the plan that is checked and cannot be run yet."""
+    return Findings(found for node in Scopes(plan.steps).nodes for found in _in_step(node))
+
+
+def _in_step(node: Node) -> Iterator[Finding]:
+    step = node.step
+    for field in LATER_FIELDS:
+        if getattr(step, field) not in _EMPTY:
+            yield _later(node, field, field, f"`{field}` cannot be run yet")
+    if step.on_error == "ask":
+        yield _later(node, "on_error", "on_error", "`on_error: ask` cannot be run yet")
+    for use in node.uses:
+        if any(path.root == "secret" for path in use.paths):
+            yield _later(node, use.place, "secret", "secrets cannot be read yet")
+
+
+def _later(node: Node, field: str, name: str, message: str) -> Finding:
+    return finding(
+        node,
+        "not_supported_yet",
+        field,
+        message,
+        names=(name,),
+        remedy="take it out to run the plan with this version",
+    )

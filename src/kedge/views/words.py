@@ -1,0 +1,82 @@
+"""How each status looks and reads: one table for every picture and surface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kedge.flow.words import RunStatus, StepStatus
+
+
+class Look(NamedTuple):
+    """One status as it is shown."""
+
+    icon: str
+    """One narrow character, text style: an emoji's width differs from terminal to terminal."""
+    letter: str
+    """For terminals without such characters."""
+    colour: str
+    """Name of a terminal colour."""
+    fill: str
+    """Background in diagrams."""
+    line: str
+    """Border and bar in diagrams; readable on light and on dark."""
+    sentence: str
+
+
+LOOKS: dict[StepStatus, Look] = {
+    StepStatus.PENDING: Look("◌", "P", "bright_black", "#f4f5f7", "#8a919c", "needs what is not there yet"),
+    StepStatus.READY: Look("◇", "Q", "cyan", "#e3f4f8", "#2f8fa8", "could start; waits for its turn"),
+    StepStatus.WAITING: Look("◷", "W", "magenta", "#f1e8fb", "#8e5fc4", "waits for a time"),
+    StepStatus.RUNNING: Look("▸", "R", "blue", "#e2edfd", "#2f72d6", "is running"),
+    StepStatus.DONE: Look("✓", "D", "green", "#e2f5e6", "#2c9149", "is done"),
+    StepStatus.FAILED: Look("✗", "F", "red", "#fde5e5", "#d23c3c", "failed"),
+    StepStatus.SKIPPED: Look("↷", "S", "bright_black", "#eceef1", "#767d88", "was skipped"),
+    StepStatus.CANCELLED: Look("⊘", "C", "yellow", "#f6efdd", "#a07a1e", "was cancelled"),
+    StepStatus.IN_DOUBT: Look("?", "I", "bright_yellow", "#fff1cf", "#c27c0a", "may or may not have had its effect"),
+    StepStatus.COMPENSATED: Look("↶", "U", "green", "#e6f2ef", "#3d8577", "was done and undone again"),
+}
+
+RUN_SENTENCES: dict[RunStatus, str] = {
+    RunStatus.RUNNING: "The run is going on",
+    RunStatus.WAITING: "The run waits for an answer",
+    RunStatus.PAUSED: "The run is paused",
+    RunStatus.CANCELLING: "The run is being cancelled",
+    RunStatus.DONE: "The run is done",
+    RunStatus.FAILED: "The run failed",
+    RunStatus.EMPTY: "The run ended with nothing done",
+    RunStatus.CANCELLED: "The run was cancelled",
+}
+
+URGENT: tuple[StepStatus, ...] = (
+    StepStatus.FAILED,
+    StepStatus.IN_DOUBT,
+    StepStatus.RUNNING,
+    StepStatus.WAITING,
+    StepStatus.READY,
+    StepStatus.PENDING,
+    StepStatus.CANCELLED,
+    StepStatus.DONE,
+    StepStatus.COMPENSATED,
+    StepStatus.SKIPPED,
+)
+"""What to show of many: the first of these that one of them has."""
+
+
+def icon(status: StepStatus, unicode: bool = True) -> str:
+    """One character for a status."""
+    look = LOOKS[status]
+    return look.icon if unicode else look.letter
+
+
+def word(status: StepStatus | RunStatus) -> str:
+    """The status as people write it."""
+    return status.value.replace("_", " ")
+
+
+def tally(statuses: Iterable[StepStatus]) -> str:
+    """How many of each: `80 done, 12 pending`."""
+    counts: dict[StepStatus, int] = {}
+    for status in statuses:
+        counts[status] = counts.get(status, 0) + 1
+    return ", ".join(f"{counts[status]:,} {word(status)}" for status in StepStatus if status in counts)
