@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from kedge.base.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from kedge.api import check as check
@@ -81,7 +81,7 @@ _HOMES = {
 }
 _HOME = {name: f"kedge.{home}" for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = ["__version__", *sorted(_HOME)]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = sorted([*_HOME, "__version__"], key=str.lower)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,3 +1,4 @@
+# pyright: reportOptionalMemberAccess=false
 """Locks: one driver for each run, a dead one replaced at once, names only for people."""
 
 import os
@@ -6,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import apsw
 import pytest
@@ -63,13 +65,13 @@ def test_whoever_locks_a_file_that_has_just_gone_starts_again(tmp_path, monkeypa
     def slow(fd):
         if not stolen:
             stolen.append(fd)
-            os.unlink(locks._path("a"))
+            Path(locks._path("a")).unlink()
         return try_lock(fd)
 
     monkeypatch.setattr(ownership, "_try_lock", slow)
     assert locks.take("a")
     assert stolen
-    assert os.path.exists(locks._path("a"))
+    assert Path(locks._path("a")).exists()
     assert not RunLocks(tmp_path).take("a")
     locks.drop("a")
 
@@ -220,3 +222,23 @@ def test_too_many_open_files_says_what_to_do(open_sqlite, monkeypatch):
     with pytest.raises(StoreError, match="ulimit -n") as caught:
         journal.claim("run", 1)
     assert caught.value.code == "store_open_files"
+
+
+def test_a_run_that_is_being_claimed_elsewhere_has_no_name_yet(path, open_sqlite):
+    journal = open_sqlite()
+    locks = RunLocks(path.with_name("kedge.db.locks"))
+    assert locks.take("run")
+    with pytest.raises(NotOwner, match="claiming or deleting it at this moment"):
+        journal.claim("run", 1)
+    locks.drop("run")
+    assert journal.claim("run", 1).epoch == 1
+
+
+def test_a_run_that_somebody_removed_takes_no_events(path, open_sqlite):
+    journal = open_sqlite()
+    driver = Driver(journal)
+    db = apsw.Connection(str(path))
+    db.execute("delete from run")
+    db.close()
+    with pytest.raises(NotOwner, match="not claimed here"):
+        driver.write(1)

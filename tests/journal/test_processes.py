@@ -1,3 +1,4 @@
+# pyright: reportOptionalMemberAccess=false
 """Real processes: many writers at once, and writers that are killed."""
 
 import os

@@ -1,3 +1,4 @@
+# pyright: reportOptionalMemberAccess=false
 """The disk fails: what is lost, what is kept, and what is said."""
 
 import threading
@@ -23,7 +24,7 @@ class FaultyDisk(apsw.VFS):
         self.log = []
         super().__init__("faulty", self.base, makedefault=True)
 
-    def xOpen(self, name, flags):
+    def xOpen(self, name, flags):  # noqa: N802
         return FaultyFile(self, name, flags)
 
     def arm(self, method, suffix, error, *, after=0, first_do_it=False):
@@ -51,14 +52,14 @@ class FaultyFile(apsw.VFSFile):
         self.name = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
         super().__init__(disk.base, name, flags)
 
-    def xSync(self, flags):
+    def xSync(self, flags):  # noqa: N802
         self.disk.syncs += 1
         return self.disk.strike("sync", self.name, lambda: super(FaultyFile, self).xSync(flags))
 
-    def xWrite(self, data, offset):
+    def xWrite(self, data, offset):  # noqa: N802
         return self.disk.strike("write", self.name, lambda: super(FaultyFile, self).xWrite(data, offset))
 
-    def xRead(self, amount, offset):
+    def xRead(self, amount, offset):  # noqa: N802
         return self.disk.strike("read", self.name, lambda: super(FaultyFile, self).xRead(amount, offset))
 
 
@@ -185,7 +186,7 @@ def test_a_store_that_cannot_be_opened_again_says_that_the_outcome_is_unknown(jo
     journal._file._writer = LyingCommit(journal._file._writer, ERRORS[0], really=True)
     with monkeypatch.context() as broken:
         broken.setattr(sqlite_file, "connect", cannot)
-        with pytest.raises(StoreError, match="could not be opened again.*read the run again") as caught:
+        with pytest.raises(StoreError, match=r"could not be opened again.*read the run again") as caught:
             journal.commit([append])
     assert caught.value.code == "store_io"
     assert len(journal.read("run")) == 1
@@ -253,14 +254,14 @@ def test_a_full_disk_stops_and_heals(path):
     driver.write(5)
     db = journal._file._writer
     db.pragma("max_page_count", db.pragma("page_count") + 3)
-    kept = None
+    kept, said = None, ""
     while kept is None:
         append = driver.next(b"z" * 3_000, headline=b"big")
         try:
             journal.commit([append])
         except StoreFull as full:
-            kept = append
-            assert str(path) in str(full)
+            kept, said = append, str(full)
+    assert str(path) in said
     before = journal.head("run")
     assert before.seq == kept.after_seq
     assert len(journal.read("run")) == before.seq

@@ -5,12 +5,13 @@ import shutil
 import stat
 import subprocess
 import sys
+from typing import Any
 
 import apsw
 import pytest
 
 from kedge.base.errors import StoreDamaged, StoreError
-from kedge.journal import sqlite_file
+from kedge.journal import sqlite, sqlite_file
 from kedge.journal.sqlite import SqliteJournal
 from kedge.journal.sqlite_file import sqlite_safe
 from kedge.testing.journal_kit import Driver
@@ -160,16 +161,17 @@ def test_a_file_replaced_during_a_commit_is_not_acknowledged(path):
     journal = SqliteJournal(path)
     driver = Driver(journal)
 
-    def move(*_):
+    def move():
         path.rename(path.with_suffix(".old"))
         return False
 
-    journal._file._writer.set_commit_hook(lambda: move())
+    writer: Any = journal._file._writer
+    writer.set_commit_hook(move)
     with pytest.raises(StoreError) as caught:
         driver.write(1)
     assert caught.value.code == "store_moved"
     path.with_suffix(".old").rename(path)
-    journal._file._writer.set_commit_hook(None)
+    writer.set_commit_hook(None)
     journal.close()
 
 
@@ -270,3 +272,12 @@ def test_a_value_that_is_too_big_is_refused(open_sqlite):
     assert caught.value.code == "store_too_big"
     assert len(journal.read("run")) == 1
     assert not isinstance(caught.value, StoreDamaged)
+
+
+def test_a_run_has_room_for_so_many_events_only(open_sqlite, monkeypatch):
+    """One more would have the number of another run's first event."""
+    monkeypatch.setattr(sqlite, "_SEQ_MAX", 5)
+    driver = Driver(open_sqlite())
+    driver.write(5)
+    with pytest.raises(StoreError, match="at most 5 events"):
+        driver.write(1)

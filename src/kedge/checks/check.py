@@ -100,7 +100,7 @@ def _shape(plan: Plan, limits: Limits) -> list[Finding]:
 
 
 def _stands_for(value: object) -> Any:
-    """What stands for an object that no plan can hold. It fits no field; among plain values a rule finds it."""
+    """What stands for an object that no plan can hold. It fits no field; among values a rule finds it."""
     return {"not data": type(value).__name__}
 
 

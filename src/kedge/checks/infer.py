@@ -41,10 +41,12 @@ _ADDED = (NUMBER, _TEXT, _LIST)
 
 # What each function takes and gives.
 _FUNCTIONS: dict[str, tuple[Types, Types]] = {
-    "len": (_TEXT | _LIST | _MAP, NUMBER), "min": (ANY_TYPE, NUMBER | _TEXT), "max": (ANY_TYPE, NUMBER | _TEXT),
+    "len": (_TEXT | _LIST | _MAP, NUMBER),
+    "min": (ANY_TYPE, NUMBER | _TEXT), "max": (ANY_TYPE, NUMBER | _TEXT),
     "sum": (_LIST, NUMBER), "any": (_LIST, BOOLEAN), "all": (_LIST, BOOLEAN),
-    "abs": (NUMBER, NUMBER), "round": (NUMBER, NUMBER), "str": (ANY_TYPE, _TEXT), "int": (ANY_TYPE, NUMBER),
-    "float": (ANY_TYPE, NUMBER), "bool": (ANY_TYPE, BOOLEAN), "lower": (_TEXT, _TEXT), "upper": (_TEXT, _TEXT),
+    "abs": (NUMBER, NUMBER), "round": (NUMBER, NUMBER), "str": (ANY_TYPE, _TEXT),
+    "int": (ANY_TYPE, NUMBER), "float": (ANY_TYPE, NUMBER), "bool": (ANY_TYPE, BOOLEAN),
+    "lower": (_TEXT, _TEXT), "upper": (_TEXT, _TEXT),
     "startswith": (_TEXT, BOOLEAN), "endswith": (_TEXT, BOOLEAN),
 }  # fmt: skip
 

@@ -96,7 +96,7 @@ class Judge:
         return found
 
     def _no_variant(self, value: Any, choices: list[Whole], place: str, depth: int) -> list[Fault]:
-        """The faults against the variant that is meant: the only one of the value's type, else one for all."""
+        """The faults against the variant of the value's type, if there is one; else one for all."""
         tried: list[tuple[frozenset[str], list[Fault]]] = []
         for choice in choices:
             found = self.faults(value, choice, place, depth + 1)
@@ -125,15 +125,19 @@ class Judge:
             elif more is False:
                 meant = nearest(key, [name for name in known if name not in value]) or ""
                 remedy = f"did you mean {meant!r}?" if meant else "remove it"
-                yield Fault(at(place, key), "unknown_argument", f"there is no {key[:80]!r} here",
-                            allowed=tuple(known)[:30], name=key[:80], renamed=meant, remedy=remedy)  # fmt: skip
+                yield Fault(
+                    at(place, key), "unknown_argument", f"there is no {key[:80]!r} here",
+                    tuple(known)[:30], remedy, renamed=meant, name=key[:80],
+                )  # fmt: skip
             elif isinstance(more, Mapping):
                 yield from self.faults(item, one.inner(more), at(place, key), depth + 1)
         for name in required(one.schema):
             if name not in value:
                 words = words_of(types_of(one.inner(known.get(name, {}))))
-                yield Fault(at(place, name), "missing_argument", f"{name!r} is missing", name=name,
-                            remedy=f"add {name!r}: {words}")  # fmt: skip
+                remedy = f"add {name!r}: {words}"
+                yield Fault(
+                    at(place, name), "missing_argument", f"{name!r} is missing", remedy=remedy, name=name
+                )
 
     def _list_faults(self, value: list[Any], one: Whole, place: str, depth: int) -> Iterator[Fault]:
         first = one.schema.get("prefixItems")
@@ -205,18 +209,17 @@ def _bounds(value: Any, schema: Schema, place: str) -> Iterator[Fault]:
             continue
         words = text.format(_short(bound))
         mended = (bound,) if word in ("minimum", "maximum") else ()
-        yield Fault(place, "wrong_argument", f"{_short(value)} is out of range: {words}", remedy=f"give {words}",
-                    mended=mended)  # fmt: skip
+        message = f"{_short(value)} is out of range: {words}"
+        yield Fault(place, "wrong_argument", message, remedy=f"give {words}", mended=mended)
     pattern = schema.get("pattern")
-    if (
-        isinstance(value, str)
-        and isinstance(pattern, str)
-        and len(value) <= _MATCHED_MAX
-        and is_quick(pattern)
-    ):
-        if re.search(pattern, value) is None:
-            yield Fault(place, "wrong_argument", f"{_short(value)} does not match {pattern}",
-                        remedy="give text of that form")  # fmt: skip
+    if isinstance(value, str) and isinstance(pattern, str) and not _matches(value, pattern):
+        message = f"{_short(value)} does not match {pattern}"
+        yield Fault(place, "wrong_argument", message, remedy="give text of that form")
+
+
+def _matches(text: str, pattern: str) -> bool:
+    """False if it is sure that the text does not have the form."""
+    return len(text) > _MATCHED_MAX or not is_quick(pattern) or re.search(pattern, text) is not None
 
 
 def _no_choice(value: Any, choices: list[Any], place: str) -> Fault:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from kedge.checks.schemas import Schema, Whole, own_types, properties, types_of, variants, words_of
+from kedge.checks.schemas import NULL, Schema, Whole, own_types, properties, types_of, variants, words_of
 from kedge.plan.expr import Path
 from kedge.plan.model import Plan
 from kedge.plan.scopes import Node
@@ -44,6 +44,9 @@ def _typed(kind: str) -> Whole:
 
 
 TEXT, INTEGER = _typed("string"), _typed("integer")
+_LOOP = Whole(
+    {"properties": {"index": {"type": "integer"}, "previous": {}}, "additionalProperties": False}, {}
+)
 
 
 class Types:
@@ -69,8 +72,7 @@ class Types:
             case "index":
                 return follow(INTEGER, keys, "index")
             case "loop":
-                known = {"type": "object", "properties": {"index": {"type": "integer"}, "previous": {}}}
-                return follow(Whole({**known, "additionalProperties": False}, {}), keys, "loop")
+                return follow(_LOOP, keys, "loop")
             case _:
                 return self.anywhere(path)
 
@@ -143,12 +145,8 @@ class Types:
     def _children(self, node: Node, keys: Keys) -> Reached:
         results = {child.step.id: child for child in node.children if child.fallback_for is None}
         if not keys:
-            known = {
-                "type": "object",
-                "properties": {name: {} for name in results},
-                "additionalProperties": False,
-            }
-            return Reached((Whole(known, {}),))
+            children: Schema = {name: {} for name in results}
+            return Reached((Whole({"properties": children, "additionalProperties": False}, {}),))
         key = keys[0]
         if isinstance(key, str) and key in results:
             return self.settled(results[key], keys[1:])
@@ -211,7 +209,7 @@ def _in_data(data: Any, keys: Keys) -> Reached:
 def follow(whole: Whole, keys: Keys, name: str) -> Reached:
     """The end of a path inside a value that has a schema. `name` is what the value is called."""
     for key in keys:
-        steps = [_inside(one, key, name) for one in variants(whole) if types_of(one) != {"null"}]
+        steps = [_inside(one, key, name) for one in variants(whole) if types_of(one) != NULL]
         good = [step for step in steps if not isinstance(step, Trouble)]
         if not good:
             return Reached(trouble=next((step for step in steps if isinstance(step, Trouble)), None))

@@ -86,8 +86,10 @@ def items(survey: Survey) -> Iterator[Finding]:
             continue
         wrong = [types for types in _types_of_items(survey, node, use) if "array" not in types]
         if wrong:
-            yield finding(node, "foreach_not_a_list", "foreach", f"{source[:80]} is {words_of(wrong[0])}, not a list",
-                          remedy="name a list, or write it out")  # fmt: skip
+            message = f"{source[:80]} is {words_of(wrong[0])}, not a list"
+            yield finding(
+                node, "foreach_not_a_list", "foreach", message, remedy="name a list, or write it out"
+            )
 
 
 def _types_of_items(survey: Survey, node: Node, use: Use) -> list[TypeNames]:

@@ -110,7 +110,7 @@ def cycles(survey: Survey) -> Iterator[Finding]:
         if len(names) == 1:
             remedy = "name another step; in `until` use loop.previous, in `expect` use result"
         elif any(one.path.startswith(inner.path + "/") for one in nodes[1:]):
-            remedy = "a step cannot read what it is inside of, nor what waits for that: read its neighbours instead"
+            remedy = "a step cannot read what it is inside of, nor what waits for that: read its neighbours"
         yield finding(inner, "cycle", "", message, names=names, remedy=remedy)
 
 

@@ -49,16 +49,34 @@ def again(use: Use, text: str) -> Use:
     return (template_use if use.is_template else expression_use)(use.field, use.place, text)
 
 
-def replaced(use: Use, old: Path, name: str) -> str | None:
-    """The text with the path's last key (or its root, if it has none) renamed; None if that cannot be done."""
-    word = old.keys[-1] if old.keys else old.root
-    if not isinstance(word, str):
+def renamed(use: Use, old: str, new: str) -> str | None:
+    """The text with `old`, at the start of a path, called `new`; None if that cannot be done for sure."""
+    text = _rewritten(use, rf"(?<![\w.]){re.escape(old)}(?!\w)", new)
+    return text if text is not None and all(path.root != old for path in again(use, text).paths) else None
+
+
+def _rekeyed(use: Use, old: Path, new: str) -> str | None:
+    """The text with the last key of `old` called `new` wherever that path is read."""
+    if not new.isidentifier():
         return None
-    before = r"(?<=\.)" if old.keys else r"(?<![\w.\"'])"
-    text = re.sub(rf"{before}{re.escape(word)}(?!\w)", lambda _: name, use.text)
-    mended = again(use, text)
-    is_gone = all(path.root != old.root if not old.keys else path != old for path in mended.paths)
-    return text if mended.error is None and is_gone and text != use.text else None
+    way = r"\.".join(re.escape(str(part)) for part in (old.root, *old.keys))
+    text = _rewritten(use, rf"(?<![\w.]){way}(?!\w)", ".".join(map(str, (old.root, *old.keys[:-1], new))))
+    if text is None:
+        return None
+    length = len(old.keys)
+    is_left = any(path.root == old.root and path.keys[:length] == old.keys for path in again(use, text).paths)
+    return None if is_left else text
+
+
+def _rewritten(use: Use, pattern: str, new: str) -> str | None:
+    """The text with the pattern replaced in its expressions; None if quoted text may have it too."""
+
+    def rewrite(match: re.Match[str]) -> str:
+        return re.sub(pattern, lambda _: new, match.group())
+
+    text = re.sub(r"\$\{[^}]*\}" if use.is_template else r"(?s).+", rewrite, use.text)
+    has_quotes = '"' in use.text or "'" in use.text
+    return None if has_quotes or text == use.text or again(use, text).error is not None else text
 
 
 def references(survey: Survey) -> Iterator[Finding]:
@@ -96,15 +114,13 @@ def _unknown(survey: Survey, node: Node, use: Use, path: Path) -> Finding:
     )
     if near in survey.plan.inputs and near not in visible:
         near = f"inputs.{near}"
-    text = replaced(use, Path(path.root), near) if near else None
-    inside = _holder(survey, path.root, node)
+    text = renamed(use, path.root, near) if near else None
     remedy = f"did you mean {near!r}?" if near else "name a step, or one of inputs, context, goal"
+    inside = _holder(survey, path.root, node)
     if inside is not None:
-        near = None
-        remedy = (
-            f"a step of that name is inside {inside.parent.path}: read {inside.parent.step.id}.{inside.step.id}"
-            if inside.parent
-            else remedy
+        text, remedy = (
+            None,
+            f"{inside.path}/{path.root} is inside {inside.step.id}: read {inside.step.id}.{path.root}",
         )
     return finding(
         node,
@@ -114,26 +130,24 @@ def _unknown(survey: Survey, node: Node, use: Use, path: Path) -> Finding:
         names=(path.root[:80],),
         allowed=tuple(visible)[:_SHOWN_MAX],
         remedy=remedy,
-        fix=put(node, use.place, text) if text and near else None,
+        fix=put(node, use.place, text) if text else None,
     )
 
 
 def _holder(survey: Survey, name: str, node: Node) -> Node | None:
-    """The child of a neighbouring composite that has this name: out of sight from here."""
-    for neighbour in survey.scopes.siblings(node).values():
-        if neighbour is not node and name in neighbour.ids:
-            return neighbour.ids[name]
-    return None
+    """The neighbouring composite that has a child of this name, out of sight from here."""
+    siblings = survey.scopes.siblings(node).values()
+    return next((one for one in siblings if one is not node and name in one.ids), None)
 
 
 def _word(survey: Survey, node: Node, use: Use, path: Path) -> Iterator[Finding]:
-    """One of the reserved names: is it in a place where it means something?"""
+    """One of the reserved names: it means something in some places only."""
     reason = _misplaced(node, use, path.root)
     if reason:
         why, remedy = reason
         text = None
         if path.root == "result" and use.field == "until":
-            text = replaced(use, Path("result"), "loop.previous")
+            text = renamed(use, "result", "loop.previous")
         yield finding(
             node,
             "misplaced_name",
@@ -203,7 +217,7 @@ def _in_plan(survey: Survey, use: Use, path: Path) -> Iterator[Finding]:
         )
     elif root not in RESERVED_IDS:
         near = survey.nearest(root, [*survey.scopes.top, "inputs", "context", "goal"])
-        text = replaced(use, Path(root), near) if near else None
+        text = renamed(use, root, near) if near else None
         yield Finding(
             code="unknown_reference",
             path=use.place,
@@ -229,7 +243,7 @@ def fallback_reads(survey: Survey) -> Iterator[Finding]:
                         node,
                         "fallback_reads_target",
                         use.place,
-                        f"{node.step.id} runs only when {read.step.id} has failed: there is no result to read",
+                        f"{node.step.id} runs only when {read.step.id} has failed: there is nothing to read",
                         names=(read.step.id,),
                         remedy=f"read what {read.step.id} reads",
                     )
@@ -244,7 +258,7 @@ def _reads_fallback(node: Node | None, use: Use, path: Path, read: Node) -> Find
         if stands_for is read:
             break
     name = stands_for.step.id
-    text = replaced(use, Path(path.root), name)
+    text = renamed(use, path.root, name)
     more: dict[str, Any] = {
         "names": (path.root,),
         "remedy": f"read {name!r}: it has the fallback's result when that ran",
@@ -334,26 +348,13 @@ def _no_key(survey: Survey, node: Node | None, use: Use, path: Path, trouble: Tr
         upto = path.keys[: path.keys.index(key) + 1]
         text = _rekeyed(use, Path(path.root, upto), near)
     more: dict[str, Any] = {
-        "code": trouble.code, "message": trouble.message, "names": (key[:80],), "allowed": trouble.known[:_SHOWN_MAX],
+        "code": trouble.code, "message": trouble.message, "names": (key[:80],),
+        "allowed": trouble.known[:_SHOWN_MAX],
         "remedy": f"did you mean {near!r}?" if near else "read a key that is there",
     }  # fmt: skip
     if node is None:
         return Finding(path=use.place, fix=Fix(path=use.place, value=text) if text else None, **more)
     return finding(node, field=use.place, fix=put(node, use.place, text) if text else None, **more)
-
-
-def _rekeyed(use: Use, old: Path, name: str) -> str | None:
-    """The text with the last key of `old` renamed wherever that path is read."""
-    if not name.isidentifier():
-        return None
-    way = r"\s*\.\s*".join(re.escape(str(part)) for part in (old.root, *old.keys))
-    text = re.sub(
-        rf"(?<![\w.]){way}(?!\w)", lambda _: ".".join(map(str, (old.root, *old.keys[:-1], name))), use.text
-    )
-    mended = again(use, text)
-    length = len(old.keys)
-    is_gone = all(path.root != old.root or path.keys[:length] != old.keys for path in mended.paths)
-    return text if mended.error is None and is_gone else None
 
 
 def shadowed(survey: Survey) -> Iterator[Finding]:

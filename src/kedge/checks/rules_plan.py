@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 import msgspec
 
@@ -15,12 +15,13 @@ from kedge.checks.survey import Survey, finding, put
 from kedge.plan.findings import Finding, Fix
 from kedge.plan.parts import Input
 from kedge.plan.places import at
-from kedge.plan.plain import canonical, is_plain
+from kedge.plan.plain import canonical, is_plain, kind_of
 from kedge.plan.scopes import Node
 
 METADATA_BYTES = 64 * 1024
 """What one `metadata` may weigh: it travels with every copy of the plan."""
 _RESOURCE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,63}", re.ASCII)
+_HOLDERS = frozenset({dict, list, tuple})
 _SCALARS = frozenset({str, int, bool, type(None)})
 
 
@@ -130,7 +131,8 @@ def plan_limits(survey: Survey) -> Iterator[Finding]:
 
 
 _PYTHON: dict[str, tuple[type, ...]] = {
-    "string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list, tuple), "object": (dict,),
+    "string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
+    "array": (list, tuple), "object": (dict,),
 }  # fmt: skip
 
 
@@ -233,15 +235,18 @@ def _value(node: Node | None, field: str, value: Any, limits: Limits) -> Iterato
 
 def is_deeper(value: Any, depth: int) -> bool:
     """True if lists and maps are nested deeper than `depth`. Level by level, so that nothing recurses."""
-    level = [value] if isinstance(value, dict | list | tuple) else []
+    level: list[Any] = [value] if kind_of(value) in _HOLDERS else []
     for _ in range(depth):
         if not level:
             return False
         seen: set[int] = set()
         below: list[Any] = []
         for holder in level:
-            for item in holder.values() if isinstance(holder, dict) else holder:
-                if isinstance(item, dict | list | tuple) and id(item) not in seen:  # shared parts count once
+            items: Iterable[Any] = (
+                cast(dict[Any, Any], holder).values() if isinstance(holder, dict) else holder
+            )
+            for item in items:
+                if kind_of(item) in _HOLDERS and id(item) not in seen:  # shared parts count once
                     seen.add(id(item))
                     below.append(item)
         level = below

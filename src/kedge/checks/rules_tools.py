@@ -11,11 +11,12 @@ from kedge.checks.schemas import WORDS, Schema, Whole, properties, required
 from kedge.checks.survey import Survey, finding, put
 from kedge.plan.findings import Finding, Fix
 from kedge.plan.parts import Retry
+from kedge.plan.plain import kind_of
 from kedge.plan.scopes import Node
 from kedge.plan.tools import EFFECTS, ToolSpec
 from kedge.plan.uses import Use, template_use
 
-_JSON_TYPES: Mapping[type, str] = {
+_JSON_TYPES: Mapping[type[object], str] = {
     str: "string",
     bool: "boolean",
     int: "integer",
@@ -98,7 +99,7 @@ class _Shape:
             wanted = self.quick.get(name)
             if wanted is None:
                 return False
-            kind = type(value)
+            kind = kind_of(value)
             if kind is str and "${" in value:
                 continue  # looked at below
             if _JSON_TYPES.get(kind) != wanted and not (kind is int and wanted == "number"):
@@ -110,7 +111,7 @@ class _Shape:
         if wanted is None or use.path is None:
             return False
         for schema, _ in survey.types.at_step(use.path, node).schemas:
-            given = schema.get("type") if isinstance(schema, Mapping) else None
+            given: Any = cast(Schema, schema).get("type") if isinstance(schema, Mapping) else None
             if given != wanted and not (given in _NUMBERS and wanted in _NUMBERS):
                 return False
         return True
@@ -198,7 +199,10 @@ def patterns(survey: Survey) -> Iterator[Finding]:
 
 
 def effects(survey: Survey) -> dict[int, str]:
-    """The effect class of each step by number; of a composite its strongest child's. Unknown tools count as nothing."""
+    """The effect class of each step by number; of a composite its strongest child's.
+
+    Tools that nobody knows count as pure: what they do is not the fault to report.
+    """
     found: dict[int, str] = {}
     for node in reversed(survey.nodes):  # children come after their parents
         spec = survey.tool(node)
@@ -251,7 +255,7 @@ def retries(survey: Survey) -> Iterator[Finding]:
                 node,
                 "retry_unused",
                 "retry",
-                f"{node.step.tool} has effects: a failed call is never repeated, unless it says that nothing was done",
+                f"{node.step.tool} has effects: a failed call is not repeated unless it says it did nothing",
                 names=(node.step.tool or "",),
                 remedy="remove `retry`, or declare the tool idempotent if it is",
                 fix=away,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 Schema = Mapping[str, Any]
 ANY_TYPE = frozenset({"string", "number", "boolean", "array", "object", "null"})
+NULL, LIST, MAP = frozenset({"null"}), frozenset({"array"}), frozenset({"object"})
 _HOPS_MAX = 16
 _VARIANTS_MAX = 50
 _LOOKS_MAX = 1000
@@ -127,10 +128,10 @@ def _misfit(source: Whole, target: Whole, looks: list[int]) -> str:
     if len(sources) != 1 or len(targets) != 1 or len(common) != 1:
         return ""
     one, other = sources[0], targets[0]
-    if common == {"array"} and "items" in one.schema and "items" in other.schema:
+    if common == LIST and "items" in one.schema and "items" in other.schema:
         inner = _misfit(one.inner(one.schema["items"]), other.inner(other.schema["items"]), looks)
         return f"a list of {inner}" if inner else ""
-    if common == {"object"}:
+    if common == MAP:
         return _map_misfit(one, other, looks)
     return ""
 

@@ -15,6 +15,7 @@ from kedge.base.codec import digest
 from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, RunConflict
 from kedge.base.ids import new_run_id, run_id as checked_run_id
 from kedge.base.limits import Limits
+from kedge.base.version import VERSION
 from kedge.checks import check, unsupported
 from kedge.control.follow import Callback
 from kedge.control.inputs import complete_inputs
@@ -131,7 +132,7 @@ class Engine:
         turn = Turn(state, self._clock.now_ms())
         turn.emit(
             RunStarted(
-                plan=plan_id, goal=plan.goal, inputs=Raw(given), tools=self._marks(program), kedge=_version()
+                plan=plan_id, goal=plan.goal, inputs=Raw(given), tools=self._marks(program), kedge=VERSION
             )
         )
         turn.emit(PlanAdopted(version=1, plan=plan_id, cause="start"))
@@ -291,12 +292,6 @@ class Engine:
         if self._opened().head(id_) is None:
             raise NotFound(f"no run has the id {id_!r}", code="unknown_run")
         self._opened().delete([id_])
-
-
-def _version() -> str:
-    from kedge import __version__
-
-    return __version__
 
 
 def _short(raw: bytes) -> str:

@@ -27,8 +27,18 @@ _CATEGORIES: tuple[tuple[type[BaseException], Category], ...] = (
 )
 
 
+class ToolFailed(Exception):
+    """What a tool raised in another process: exceptions do not cross, their failures do."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
 def failure_of(error: BaseException) -> Failure:
     """`error` as the run records it. Never raises, whatever the exception does."""
+    if isinstance(error, ToolFailed):
+        return error.failure
     if isinstance(error, ToolError):
         return Failure(
             category=error.category,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,7 @@ from kedge.tools.source import ToolSource
 
 MESSAGE_BYTES_MAX = 1024 * 1024
 _lengths = Struct(">IQ")
-LENGTHS_SIZE = _lengths.size
+LENGTHS_BYTES = _lengths.size
 
 
 class Call(msgspec.Struct, frozen=True, tag="call"):
@@ -32,7 +33,8 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
     key: str
     folder: str
     """The engine's current one. Empty: it has none."""
-    result_bytes_max: int
+    result_bytes: int
+    """The most a result may take."""
 
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
@@ -43,24 +45,24 @@ class Report(msgspec.Struct, frozen=True, tag="report"):
     """The tool said something by its context."""
 
     kind: str
-    data: dict[str, msgspec.Raw | float | str | None]
+    data: dict[str, Any]
 
 
 class Usage(msgspec.Struct, frozen=True):
     """What a call took."""
 
     cpu_s: float
-    """Its own and that of the processes it waited for."""
+    """Processor time, that of the processes it waited for included."""
     rss_bytes: int
-    """The peak of its own memory."""
+    """The peak of its process's own memory."""
 
 
 class Returned(msgspec.Struct, frozen=True, tag="returned"):
     """The result is in the payload."""
 
     usage: Usage
-    clean: bool
-    """It left no process running."""
+    alone: bool
+    """No process that the call started is left."""
 
 
 class Raised(msgspec.Struct, frozen=True, tag="raised"):
@@ -76,29 +78,35 @@ _decode = msgspec.json.Decoder(Message).decode
 
 
 def frame(message: Message, payload_size: int = 0) -> bytes:
-    """The frame of a message up to its payload, which is written after it."""
+    """A frame up to its payload, which is written right after."""
     head = _encode(message)
+    if len(head) > MESSAGE_BYTES_MAX:
+        raise KedgeError(
+            f"a {type(message).__name__} of {len(head):,} bytes is too long, {MESSAGE_BYTES_MAX:,} are allowed",
+            code="long_message",
+            remedy="return long texts, do not report them",
+        )
     return _lengths.pack(len(head), payload_size) + head
 
 
-def message_of(head: bytes | bytearray | memoryview) -> Message:
-    """The message in a frame, or BrokenPipe-like KedgeError where it is none of ours."""
-    try:
-        return _decode(head)
-    except msgspec.MsgspecError as error:
-        raise KedgeError(f"what came over the pipe is no message: {error}", code="broken_frame") from None
-
-
 def sizes_of(lengths: bytes | bytearray, payload_bytes_max: int) -> tuple[int, int]:
-    """Bytes of message and payload."""
+    """Bytes of message and payload, from a frame's first bytes."""
     head, payload = _lengths.unpack(lengths)
     if head > MESSAGE_BYTES_MAX or payload > payload_bytes_max:
         raise KedgeError(
-            f"a message of {head:,} + {payload:,} bytes came over the pipe; "
-            f"{MESSAGE_BYTES_MAX:,} + {payload_bytes_max:,} are allowed",
+            f"a frame of {head:,} + {payload:,} bytes is not ours: at most "
+            f"{MESSAGE_BYTES_MAX:,} + {payload_bytes_max:,} are sent",
             code="broken_frame",
         )
     return head, payload
+
+
+def message_of(head: bytes | memoryview) -> Message:
+    """The message in a frame."""
+    try:
+        return _decode(head)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise KedgeError(f"a frame holds no message of ours: {error}", code="broken_frame") from None
 
 
 class Deframer:
@@ -110,20 +118,20 @@ class Deframer:
         self._sizes: tuple[int, int] | None = None
 
     def feed(self, data: bytes) -> Iterator[tuple[Message, bytes]]:
-        """The messages that are complete now, with their payloads."""
+        """The messages that are complete now, each with its payload."""
         buffer = self._buffer
         buffer += data
         while True:
             if self._sizes is None:
-                if len(buffer) < LENGTHS_SIZE:
+                if len(buffer) < LENGTHS_BYTES:
                     return
-                self._sizes = sizes_of(buffer[:LENGTHS_SIZE], self._payload_bytes_max)
-            end = LENGTHS_SIZE + self._sizes[0]
-            if len(buffer) < end + self._sizes[1]:
+                self._sizes = sizes_of(buffer[:LENGTHS_BYTES], self._payload_bytes_max)
+            middle = LENGTHS_BYTES + self._sizes[0]
+            end = middle + self._sizes[1]
+            if len(buffer) < end:
                 return
-            with memoryview(buffer) as view:
-                message = message_of(view[LENGTHS_SIZE:end])
-                payload = bytes(view[end : end + self._sizes[1]])
-            del buffer[: end + self._sizes[1]]
+            with memoryview(buffer) as view, view[LENGTHS_BYTES:middle] as head, view[middle:end] as payload:
+                complete = message_of(head), bytes(payload)
+            del buffer[:end]
             self._sizes = None
-            yield message, payload
+            yield complete

@@ -64,7 +64,7 @@ class RunLog:
 
     def pending(self) -> Append:
         """What is to be written now."""
-        entries = self.tail[-self.behind :]
+        entries = self.tail[len(self.tail) - self.behind :]
         append = Append(
             self.lease.run_id, self.lease.epoch, self.durable_seq, entries, self.blobs, self.headline()
         )

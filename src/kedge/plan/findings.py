@@ -117,7 +117,7 @@ def invalid(findings: Iterable[Finding]) -> InvalidPlan:
 
 
 def apply_fix(document: dict[str, Any], fix: Fix) -> dict[str, Any]:
-    """The document with one fix applied. The one given is not changed; what the fix leaves alone is shared."""
+    """The document with one fix applied. The one given is not changed; what is left alone is shared."""
     way = parts(fix.path)
     if not way:
         raise BadInput("a fix of the whole document is a new document", code="fix", where=fix.path)
@@ -147,9 +147,9 @@ def _within(holder: Any, part: str | int, place: str) -> Any:
 def _change(holder: Any, last: str | int, fix: Fix) -> None:
     if fix.action == "set":
         if isinstance(holder, list) and last == len(cast(list[Any], holder)):
-            holder.append(fix.value)
+            cast(list[Any], holder).append(fix.value)
         else:
-            holder[last] = fix.value
+            cast(Any, holder)[last] = fix.value
         return
     _within({"here": holder if _has(holder, last) else None}, "here", fix.path)
     if fix.action == "remove":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,6 +11,8 @@ import msgspec
 from kedge.base.codec import decode, encode
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+kind_of: Callable[[object], type[object]] = type
+"""`type`, with its answer typed: data is Any, what kind it is of is not."""
 _SCALARS = frozenset({str, int, bool, type(None)})
 
 
@@ -18,7 +21,7 @@ def is_plain(value: Any) -> bool:
     todo: list[Any] = [value]
     while todo:
         item = todo.pop()
-        kind = type(item)
+        kind = kind_of(item)
         if kind in _SCALARS:
             continue
         if kind is list:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from itertools import pairwise
 from typing import Any, cast
 
 import msgspec
@@ -66,12 +67,10 @@ def _field_docs(cls: type[msgspec.Struct]) -> dict[str, str]:
     """The text that stands below each field in the source."""
     body = cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]).body
     found: dict[str, str] = {}
-    for field, text in zip(body, body[1:], strict=False):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(text, ast.Expr)
-        ):
-            if isinstance(text.value, ast.Constant) and isinstance(text.value.value, str):
-                found[field.target.id] = " ".join(text.value.value.split())
+    for field, text in pairwise(body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                found[name] = " ".join(words.split())
+            case _:
+                continue
     return found

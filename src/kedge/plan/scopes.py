@@ -128,7 +128,8 @@ class Scopes:
 
 def _collect(steps: tuple[Step, ...], nodes: list[Node], top: dict[str, Node]) -> None:
     """All steps in document order, parents before their children."""
-    todo: list[tuple[Step, int, Node | None]] = [(step, i, None) for i, step in enumerate(steps)][::-1]
+    todo: list[tuple[Step, int, Node | None]] = []
+    todo.extend((steps[i], i, None) for i in range(len(steps) - 1, -1, -1))
     while todo:
         step, index, parent = todo.pop()
         node = Node(step, len(nodes), index, parent)
@@ -137,7 +138,7 @@ def _collect(steps: tuple[Step, ...], nodes: list[Node], top: dict[str, Node]) -
             parent.children.append(node)
         (parent.ids if parent is not None else top).setdefault(step.id, node)
         if step.steps:
-            todo.extend([(child, i, node) for i, child in enumerate(step.steps)][::-1])
+            todo.extend((step.steps[i], i, node) for i in range(len(step.steps) - 1, -1, -1))
 
 
 class Moments:

@@ -156,14 +156,15 @@ class _Walk:
                 remedy="split the plan, use foreach, or raise the limit `steps`",
             )
         else:
-            taken = {
-                item["id"] for item in values if isinstance(item, dict) and isinstance(item.get("id"), str)
-            }
+            names = [
+                cast(dict[str, Any], item).get("id") if isinstance(item, dict) else None for item in values
+            ]
+            taken = {name for name in names if isinstance(name, str)}
             seen: dict[str, str] = {}
             outer = self.step
             for number, item in enumerate(values):
                 here = at(place, number)
-                name = item.get("id") if isinstance(item, dict) else None
+                name = names[number]
                 own = name if isinstance(name, str) and len(name) <= 80 else str(number)
                 self.step = f"{outer}/{own}" if outer else own
                 self.value(kind, item, here)
@@ -378,7 +379,12 @@ def _mended(kind: inspect.Type, value: Any) -> tuple[Any] | None:
         found = _as_list(kind.item_type, value)
     elif isinstance(kind, inspect.StructType) and kind.cls is not Step and not isinstance(value, dict | list):
         found = {kind.fields[0].encode_name: value}
-    return (found,) if found is not None and _fits(kind, found) else None
+    if found is None:
+        return None
+    is_steps = isinstance(kind, inspect.VarTupleType) and kind.item_type.__class__ is inspect.StructType
+    return (
+        (found,) if is_steps or _fits(kind, found) else None
+    )  # what is wrong inside steps is told when they are
 
 
 def _number(kind: inspect.Type, value: str | float) -> float | int | None:

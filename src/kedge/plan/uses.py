@@ -12,13 +12,14 @@ from kedge.base.errors import ExpressionError
 from kedge.plan.expr import RESERVED_WORDS, Expression, Path, parse, parse_template
 from kedge.plan.parts import RESERVED_IDS, Step
 from kedge.plan.places import at
+from kedge.plan.plain import kind_of
 
 Field = Literal[
     "args", "when", "foreach", "until", "expect", "quality", "goal", "signal", "ask", "compensate"
 ]
 _BARE = re.compile(r"\$\{([a-z][a-z0-9_]*)\}", re.ASCII)
 _VALUES_MAX = 1_000_000
-"""Values looked at in one step's arguments: lists that share parts can stand for more than there are atoms."""
+"""Values looked at in one step's arguments: lists that share parts can stand for any number."""
 
 
 class Use(msgspec.Struct, frozen=True, gc=False):
@@ -134,7 +135,7 @@ def expression_use(field: Field, place: str, text: str) -> Use:
 
 def _in_values(field: Field, values: dict[str, Any], place: str, found: list[Use]) -> None:
     for key, value in values.items():
-        kind = type(value)
+        kind = kind_of(value)
         if kind is str:
             if "${" in value:
                 found.append(template_use(field, at(place, key), value))

@@ -20,6 +20,7 @@ import yaml
 from kedge.base.errors import InvalidPlan
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.plan.findings import Finding, invalid
+from kedge.plan.plain import kind_of
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"true", "True", "TRUE"})
@@ -32,6 +33,7 @@ _NUMBER = re.compile(
 )
 _NUMBER_START = frozenset("0123456789+-.")
 _FAULTS_MAX = 100
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def plain_value(text: str) -> Any:
@@ -65,8 +67,7 @@ def plain_value(text: str) -> Any:
 def load_yaml(text: str, limits: Limits = DEFAULT_LIMITS) -> Any:
     """The data of one YAML document. InvalidPlan with line and column for everything else."""
     try:
-        events = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        return _Builder(limits).build(events)
+        return _Builder(limits).build(cast(Any, yaml).parse(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as error:
         raise _syntax(error, text) from None
     except yaml.reader.ReaderError as error:
@@ -95,7 +96,7 @@ class _Open:
     key: str | None = None
     holds_steps: bool = False
     """It is the plan itself, its list of steps, or a step: where steps are counted."""
-    seen: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set[str])
 
 
 class _Builder:
@@ -111,7 +112,7 @@ class _Builder:
 
     def build(self, events: Any) -> Any:
         for event in events:
-            kind = type(event)
+            kind = kind_of(event)
             if kind is yaml.ScalarEvent:
                 self._scalar(event)
             elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
@@ -199,7 +200,7 @@ class _Builder:
             self._root = value
             return
         top = self._stack[-1]
-        if type(top.items) is list:
+        if kind_of(top.items) is list:
             top.items.append(value)
         elif top.key is not None:
             top.items[top.key] = value
@@ -255,7 +256,7 @@ def _kind(value: Any) -> str:
         return "null"
     if type(value) is bool:
         return "true or false"
-    return {dict: "a map", list: "a list"}.get(cast(type, type(value)), "a number")
+    return {dict: "a map", list: "a list"}.get(kind_of(value), "a number")
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str) -> InvalidPlan:

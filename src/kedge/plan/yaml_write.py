@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 from kedge.base.codec import MAX_DEPTH
 from kedge.base.errors import BadInput
+from kedge.plan.plain import kind_of
 from kedge.plan.yaml_text import plain_value
 
 _FLOW_WIDTH_MAX = 80
@@ -38,7 +39,7 @@ def _block(value: Any, indent: int, lines: list[str]) -> None:
         )
     pad = " " * indent
     if isinstance(value, dict):
-        for key, item in value.items():
+        for key, item in cast(dict[str, Any], value).items():
             name = _text(key, key=True)
             head = f"{pad}{name}:" if len(name) <= _KEY_MAX else f"{pad}? {name}\n{pad}:"
             _entry(head, item, indent, lines)
@@ -70,12 +71,13 @@ def _flow(value: Any) -> str | None:
     """`value` on one line: scalars always, short lists and maps of scalars; None for the rest."""
     if not isinstance(value, list | dict):
         return _scalar(value, flow=False)
-    items = list(value.values() if isinstance(value, dict) else value)
-    if len(items) > 20 or any(isinstance(item, list | dict) and item for item in items):
+    holder = cast(dict[str, Any], value)
+    items = list(holder.values()) if isinstance(value, dict) else cast(list[Any], value)
+    if len(items) > 20 or any(item and kind_of(item) in (list, dict) for item in items):
         return None
     words = [_scalar(item, flow=True) for item in items]
     if isinstance(value, dict):
-        words = [f"{_text(key, key=True)}: {word}" for key, word in zip(value, words, strict=True)]
+        words = [f"{_text(key, key=True)}: {word}" for key, word in zip(holder, words, strict=True)]
         line = "{" + ", ".join(words) + "}"
     else:
         line = "[" + ", ".join(words) + "]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 import typing
 from typing import Any
 
@@ -84,7 +83,7 @@ def _generate(kind: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _one_line(error: ValueError) -> str:
     errors = getattr(error, "errors", None)
-    if not isinstance(errors, types.MethodType):
+    if not callable(errors):
         return str(error)
     faults = typing.cast("list[dict[str, Any]]", errors(include_url=False))
     return "; ".join(f"{'.'.join(map(str, f['loc'])) or 'it'}: {f['msg']}" for f in faults[:5])

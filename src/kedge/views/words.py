@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kedge.flow.words import RunStatus, StepStatus
+from kedge.views.text import clean
+
+_NAMES_MAX = 6
 
 
 class Look(NamedTuple):
@@ -80,3 +83,17 @@ def tally(statuses: Iterable[StepStatus]) -> str:
     for status in statuses:
         counts[status] = counts.get(status, 0) + 1
     return ", ".join(f"{counts[status]:,} {word(status)}" for status in StepStatus if status in counts)
+
+
+def why_skipped(reason: str, because: tuple[str, ...]) -> str:
+    """Why a step will not run, in words. `because` is as the event has it, so it is cleaned here."""
+    names = clean(", ".join(because[:_NAMES_MAX]), 120)
+    if len(because) > _NAMES_MAX:
+        names += f" and {len(because) - _NAMES_MAX} more"
+    return {
+        "condition": f"its condition is false: {names}",
+        "absent": f"nothing it depends on is there: {names}",
+        "dependency": f"it depends on what failed: {names}",
+        "not_needed": f"{names} did not fail",
+        "empty": "none of its steps was done",
+    }.get(reason, clean(reason, 60))

@@ -1,0 +1,233 @@
+"""One process that runs tools, as its engine sees it: started, given calls, ended with its group."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from kedge.base.errors import KedgeError, NotDone
+from kedge.engine.failures import ToolFailed
+from kedge.engine.frames import Call, Deframer, Message, Raised, Report, Returned, Started, frame
+from kedge.tools.context import Sink
+
+GRACE_S = 0.5
+"""From SIGTERM to SIGKILL."""
+REAP_S = 5.0
+"""The kernel may take its time to end a process, but not for ever."""
+LINGER_S = 1.0
+"""For the last words of a process that has ended: others may hold its pipes."""
+LAST_WORDS_BYTES = 4_000
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+# Nothing is imported before the path is right: in the current folder may lie a `json.py`.
+_BOOT = (
+    "import sys; sys.path[:] = sys.argv[2:]; del sys.argv[2:]; "
+    "from kedge.engine.process_child import main; main()"
+)
+
+
+class ProcessDied(ConnectionError):
+    """A tool's process ended in the middle of a call. What the call did, nobody knows."""
+
+
+class Setting(NamedTuple):
+    """What a process was started with. One with the same may serve the next call."""
+
+    module: str
+    file: str
+    path: tuple[str, ...]
+    environment: frozenset[tuple[str, str]]
+
+
+class Child(asyncio.SubprocessProtocol):
+    """A process for one call at a time. Whatever else is in its group ends when it does."""
+
+    def __init__(
+        self, setting: Setting, result_bytes: int, lifeline: int, on_ended: Callable[[Child], None]
+    ) -> None:
+        self.setting = setting
+        self._result_bytes = result_bytes
+        self._lifeline = lifeline
+        self._on_ended = on_ended
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._deframer = Deframer(result_bytes)
+        self._last_words = bytearray()
+        self._exited = asyncio.Event()
+        self._closed = asyncio.Event()
+        self._ending: asyncio.Task[None] | None = None
+        self._answer: asyncio.Future[tuple[Returned | Raised, bytes]] | None = None
+        self._sink: Sink | None = None
+        self._tool = ""
+        self._started = False
+        self.idle_timer: asyncio.TimerHandle | None = None
+
+    # --- calls
+
+    async def run(self, call: Call, args: bytes, sink: Sink) -> tuple[Returned, bytes]:
+        """Run one call; its result's canonical bytes, or an error. After an error `end` must follow."""
+        assert self._transport is not None
+        self._tool, self._sink, self._started = call.tool, sink, False
+        self._last_words.clear()
+        self._answer = self._loop.create_future()
+        stdin = self._transport.get_pipe_transport(_STDIN)
+        if isinstance(stdin, asyncio.WriteTransport):
+            stdin.write(frame(call, len(args)))
+            stdin.write(args)
+        if self._exited.is_set():
+            self._fail()
+        try:
+            answer, payload = await self._answer
+        finally:
+            self._answer = None
+        sink.report("usage", {"cpu_s": answer.usage.cpu_s, "rss_bytes": answer.usage.rss_bytes})
+        if isinstance(answer, Raised):
+            raise ToolFailed(answer.failure)
+        return answer, payload
+
+    def _take(self, message: Message, payload: bytes) -> None:
+        answer = self._answer
+        if answer is None or answer.done():
+            return  # late news of a call that is over
+        if isinstance(message, Report) and self._sink is not None:
+            self._sink.report(message.kind, message.data)
+        elif isinstance(message, Started):
+            self._started = True
+        elif isinstance(message, Returned | Raised):
+            answer.set_result((message, payload))
+
+    def _fail(self, why: str = "") -> None:
+        """No answer will come any more."""
+        if self._answer is None or self._answer.done():
+            return
+        why = why or self._how_it_ended()
+        if not self._started:
+            self._answer.set_exception(NotDone(f"the process for tool {self._tool!r} {why}, before the call"))
+        else:
+            self._answer.set_exception(ProcessDied(f"the process of tool {self._tool!r} {why}"))
+
+    def _how_it_ended(self) -> str:
+        code = self._transport.get_returncode() if self._transport is not None else None
+        if code is None:
+            how = "closed its pipes"
+        elif code >= 0:
+            how = f"ended with exit code {code}"
+        else:
+            how = f"was ended by {_signal_name(-code)}"
+        words = self._last_words.decode("utf-8", "replace").strip()
+        return f"{how}; its last words: {words}" if words else how
+
+    # --- what asyncio tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == _STDERR:
+            self._last_words += data
+            del self._last_words[:-LAST_WORDS_BYTES]
+            return
+        try:
+            for message, payload in self._deframer.feed(data):
+                self._take(message, payload)
+        except KedgeError as error:
+            self._fail(f"broke its pipe: {error}")
+            self.end_soon()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        if fd == _STDOUT:  # most often because it has ended: give that news the time to come
+            self._loop.call_later(LINGER_S, self._fail)
+
+    def process_exited(self) -> None:
+        # Its number stays taken as long as anything of its group lives.
+        self._signal_group(signal.SIGKILL)
+        self._exited.set()
+        self._loop.call_later(LINGER_S, self._fail)
+        if self._answer is None:
+            self.end_soon()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        self._closed.set()
+        self._fail()
+
+    # --- the end
+
+    @property
+    def usable(self) -> bool:
+        return self._ending is None and not self._exited.is_set()
+
+    def end_soon(self) -> asyncio.Task[None]:
+        """End it and its group, without waiting for it."""
+        if self._ending is None:
+            self._ending = self._loop.create_task(self._end())
+        return self._ending
+
+    async def end(self) -> None:
+        """End it and its group: SIGTERM, a moment, SIGKILL; until it is reaped, cancelled or not."""
+        await asyncio.shield(self.end_soon())
+
+    async def _end(self) -> None:
+        assert self._transport is not None
+        if self.idle_timer is not None:
+            self.idle_timer.cancel()
+        try:
+            self._signal_group(signal.SIGTERM)
+            if not await _within(GRACE_S, self._exited):
+                self._signal_group(signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
+                await _within(REAP_S, self._exited)
+        finally:
+            self._transport.close()
+            os.close(self._lifeline)
+        await _within(LINGER_S, self._closed)
+        self._on_ended(self)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        assert self._transport is not None
+        with suppress(ProcessLookupError, PermissionError):
+            if sys.platform == "win32":
+                self._transport.kill()
+            else:
+                os.killpg(self._transport.get_pid() or 0, number)
+
+
+async def spawn(setting: Setting, result_bytes: int, on_ended: Callable[[Child], None]) -> Child:
+    """Start a process. NotDone where the machine has no room for one."""
+    far_end, lifeline = os.pipe()
+    try:
+        _, child = await asyncio.get_running_loop().subprocess_exec(
+            lambda: Child(setting, result_bytes, lifeline, on_ended),
+            sys.executable,
+            "-c",
+            _BOOT,
+            str(far_end),
+            *setting.path,
+            start_new_session=True,
+            pass_fds=() if sys.platform == "win32" else (far_end,),
+        )
+    except BaseException as error:
+        os.close(lifeline)
+        if isinstance(error, OSError):
+            raise NotDone(f"no process could be started for the tool: {error}") from error
+        raise
+    finally:
+        os.close(far_end)
+    return child
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,240 @@
+"""The events of a run as people and callbacks get them: with percent, level and a sentence.
+
+A fold over the journal that keeps counts and start times only. Told the same events it says the
+same, live or years later. What tools report meanwhile is not in the journal: a narrator that is told
+it (`progress`) lets the percent of later events start from there, so that its listeners never see it
+go back. So: one narrator per listener, and progress only for those at level `all`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from kedge.flow import events as ev
+from kedge.flow.program import Program
+from kedge.plan.model import Plan, Step
+from kedge.views.sentences import About, sentence
+from kedge.views.shares import ALMOST, Shares, rounds_to_come
+from kedge.views.text import clean
+
+Level = Literal["run", "group", "step", "all"]
+_DEPTHS: dict[Level, int] = {"run": 0, "group": 1, "step": 2, "all": 3}
+
+_KINDS = {kind: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower() for kind in ev.Event.__subclasses__()}
+_SETTLING = (ev.StepSucceeded, ev.StepFailed, ev.StepSkipped, ev.StepCancelled)
+_RUN_LEVEL = frozenset(
+    {
+        ev.RunStarted, ev.PlanAdopted, ev.RunResumed, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
+        ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered, ev.LimitReached,
+    }
+)  # fmt: skip
+_IN_PATHS = re.compile(r"\[\d+\]|#\d+")
+
+
+class RunEvent(msgspec.Struct, frozen=True, gc=False):
+    """Something that happened in a run."""
+
+    seq: int
+    """Number in the run's journal; of the last event there, where it is not in the journal itself."""
+    at: int
+    """When, in ms."""
+    run_id: str
+    kind: str
+    """The journal's kind in snake case, as `step_started`; or `group_started`, `group_ended`, `progress`."""
+    level: Level
+    """The coarsest level at which it is told."""
+    path: str
+    percent: float
+    """Of the whole run: 100 when it has ended, never going back before that."""
+    message: str
+    """A sentence for people."""
+    source: ev.Event | dict[str, Any]
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """All that is known about it, as plain data."""
+        return self.source if isinstance(self.source, dict) else ev.plain(self.source)
+
+    def plain(self) -> dict[str, Any]:
+        """The event as plain data, to write as JSON."""
+        return {name: getattr(self, name) for name in self.__struct_fields__[:-1]} | {"data": self.data}
+
+    def __str__(self) -> str:
+        return f"{math.floor(self.percent):3d} %  {self.message}"
+
+
+def wanted(event: RunEvent, level: Level) -> bool:
+    """Is the event told at this level? `all` includes what tools report while they run."""
+    return _DEPTHS[event.level] <= _DEPTHS[level]
+
+
+class Narrator:
+    """Tells one run. Give it every event, from the first."""
+
+    def __init__(self, run_id: str, plan: Plan | Program) -> None:
+        self._run_id = run_id
+        self._plan = plan.plan if isinstance(plan, Program) else plan
+        self._steps: dict[str, Step] = {}
+        _index(self._plan.steps, self._steps)
+        self._shares = Shares()
+        self._shares.divide("", len(self._plan.steps))
+        self._percent = 0.0
+        self._seq = 0
+        self._started_at = 0
+        self._total = len(self._plan.steps)
+        self._settled = 0
+        self._started: dict[str, int] = {}
+        """Steps that have started and not settled, and when."""
+        self._groups: dict[str, int] = {}
+        """Composites and foreach steps that have begun, and how many they hold."""
+        self._ended = False
+
+    def tell(self, seq: int, at: int, event: ev.Event) -> list[RunEvent]:
+        """What listeners get for one event of the journal: itself, and the start or end of a group."""
+        self._seq = seq
+        path: str = getattr(event, "path", "")
+        if type(event) in _RUN_LEVEL:
+            return self._tell_run(at, event, path)
+        return self._tell_step(at, event, path)
+
+    def progress(self, path: str, fraction: float | None, message: str, at: int) -> RunEvent:
+        """What listeners get for what a running tool reports. Such events are not in the journal."""
+        if fraction is not None and not math.isfinite(fraction):
+            fraction = None
+        if fraction is not None:
+            fraction = min(1.0, max(0.0, fraction))
+            if path in self._started:
+                self._shares.report(path, fraction)
+                self._rise(self._shares.reached)
+        said = clean(message, 200)
+        share = f" {math.floor(fraction * 100)} %" if fraction is not None else ""
+        text = f"{_name(path)}{share}" + (f": {said}" if said else "")
+        data = {"kind": "Progress", "path": path, "fraction": fraction, "message": said}
+        return RunEvent(self._seq, at, self._run_id, "progress", "all", path, self._percent, text, data)
+
+    def _tell_run(self, at: int, event: ev.Event, path: str) -> list[RunEvent]:
+        told: list[RunEvent] = []
+        if isinstance(event, ev.RunStarted):
+            self._started_at = at
+        elif isinstance(event, ev.RunResumed) and event.retry_failed and self._ended:
+            self._reopen()
+        elif isinstance(event, ev.RunEnded):
+            told = [self._group_event(at, event, group, "ended") for group in reversed(list(self._open_groups()))]
+            self._ended = True
+            self._percent = 100.0
+            self._started.clear()
+        about = About(at, self._run_id, _name(path), "", (at - self._started_at) / 1000, "")
+        return [*told, self._event(at, event, "run", path, sentence(event, about))]
+
+    def _tell_step(self, at: int, event: ev.Event, path: str) -> list[RunEvent]:
+        step = self._steps.get(_IN_PATHS.sub("", path) if "[" in path or "#" in path else path)
+        is_new = path not in self._groups
+        since = self._started.get(path)
+        self._fold(at, event, path, step)
+        counted, group = "", path in self._groups
+        if isinstance(event, _SETTLING):
+            counted = f" ({self._settled:,} of {self._total:,})"
+            self._started.pop(path, None)
+            group = group and since is not None
+        seconds = (at - since) / 1000 if since is not None else None
+        do = clean(step.do, 80) if step is not None and step.do else ""
+        text = sentence(event, About(at, self._run_id, _name(path), do, seconds, counted))
+        told = [self._event(at, event, "step", path, text)]
+        if group and isinstance(event, _SETTLING):
+            told.append(self._group_event(at, event, path, "ended"))
+        elif group and is_new:
+            told.append(self._group_event(at, event, path, "started"))
+        return told
+
+    def _fold(self, at: int, event: ev.Event, path: str, step: Step | None) -> None:
+        shares = self._shares
+        match event:
+            case ev.StepStarted():
+                self._started.setdefault(path, at)
+                shares.restart(path)
+                loop = step.loop if step is not None else None
+                if step is not None and step.steps is not None:
+                    self._open(path, len(step.steps))
+                    shares.divide(path, len(step.steps), rounds_to_come(loop, event.iteration))
+                elif loop is not None:
+                    shares.divide(path, 1, rounds_to_come(loop, event.iteration))
+            case ev.StepExpanded():
+                self._started.setdefault(path, at)
+                self._open(path, event.count)
+                shares.divide(path, event.count)
+            case ev.StepWaiting():
+                self._started.setdefault(path, at)
+            case ev.RoundEnded():
+                shares.end_round(path)
+            case ev.RetryScheduled() | ev.StepInterrupted():
+                shares.restart(path)
+            case ev.StepSucceeded():
+                self._settle(path, done=True)
+                if step is not None and step.fallback_for is not None and not path.endswith("]"):
+                    shares.stand_in(path.removesuffix(step.id) + step.fallback_for)
+            case ev.StepFailed():
+                self._settle(path, done=_is_optional(step))
+            case ev.StepCancelled():
+                self._settle(path, done=False)
+            case ev.StepSkipped():
+                self._settle(path, done=event.reason != "dependency" or _is_optional(step))
+            case _:
+                pass
+        self._rise(shares.settled)
+
+    def _open(self, path: str, count: int) -> None:
+        before = self._groups.get(path)
+        if before is None:
+            self._total += count
+        else:  # another attempt or round takes its place
+            self._total += count - before
+            self._settled -= before
+        self._groups[path] = count
+
+    def _settle(self, path: str, *, done: bool) -> None:
+        self._settled += 1
+        self._shares.settle(path, done)
+
+    def _reopen(self) -> None:
+        """The run goes on after its end: the only time that the percent falls."""
+        self._ended = False
+        self._settled -= self._shares.reopen()
+        self._percent = 0.0
+        self._rise(self._shares.settled)
+
+    def _rise(self, percent: float) -> None:
+        if not self._ended:
+            self._percent = max(self._percent, round(min(percent, ALMOST), 3))
+
+    def _open_groups(self) -> list[str]:
+        return [path for path in self._started if path in self._groups]
+
+    def _event(self, at: int, event: ev.Event, level: Level, path: str, text: str) -> RunEvent:
+        return RunEvent(self._seq, at, self._run_id, _KINDS[type(event)], level, path, self._percent, text, event)
+
+    def _group_event(self, at: int, event: ev.Event, path: str, what: Literal["started", "ended"]) -> RunEvent:
+        count = self._groups[path]
+        text = f"Group {path} {what}" + (f": {count:,} to do" if what == "started" else "")
+        kind = f"group_{what}"
+        return RunEvent(self._seq, at, self._run_id, kind, "group", path, self._percent, text, event)
+
+
+def _name(path: str) -> str:
+    return f"{'Item' if path.endswith(']') else 'Step'} {path}"
+
+
+def _is_optional(step: Step | None) -> bool:
+    return step is not None and step.on_error == "continue"
+
+
+def _index(steps: tuple[Step, ...], found: dict[str, Step]) -> None:
+    todo = [("", step) for step in steps]
+    while todo:
+        prefix, step = todo.pop()
+        path = prefix + step.id
+        found[path] = step
+        todo.extend((path + "/", child) for child in step.steps or ())

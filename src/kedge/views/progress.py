@@ -1,0 +1,278 @@
+"""How far a run is, how long it will still take, and the few rows of it that fit on a screen.
+
+Made for a live view that asks several times a second, also of ten thousand steps: rows look at each
+sibling once and go down only into what is shown; `Forecast` keeps what does not change.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kedge.flow.program import Node, Scope
+from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.words import RunStatus, StepStatus
+from kedge.views.shares import ALMOST, rounds_to_come
+from kedge.views.text import clean, duration, to_ascii
+from kedge.views.words import icon, tally, word
+
+_S = StepStatus
+_ACTIVE = (_S.RUNNING, _S.WAITING, _S.IN_DOUBT)
+_LATEST_DONE = 3
+_NEXT_PENDING = 3
+
+
+class Row(NamedTuple):
+    """One line of a live view."""
+
+    path: str
+    """"" for a line that stands for several steps."""
+    depth: int
+    icon: str
+    status: StepStatus | None
+    label: str
+    detail: str
+    seconds: float | None
+
+
+def percent(state: RunState) -> float:
+    """How much of the run is settled: 100 when it has ended, and only then."""
+    if state.ended:
+        return 100.0
+    total = 0.0
+    todo = [(state.root.steps, 100.0)]
+    while todo:
+        steps, share = todo.pop()
+        part = share / len(steps) if steps else 0.0
+        for step in steps:
+            if step.outcome is not None:
+                total += part
+            elif step.items is not None:
+                todo.append((step.items, part))
+            elif step.iteration or step.inner is not None:
+                to_come = rounds_to_come(step.node.step.loop, step.iteration)
+                rest = part * to_come / (to_come + step.iteration)
+                total += part - rest
+                if step.inner is not None and step.status is _S.RUNNING:
+                    todo.append((step.inner.steps, rest / to_come))
+    return min(ALMOST, total)
+
+
+def bar(done: float, width: int, unicode: bool = True) -> str:
+    """`done` percent as a bar of `width` columns."""
+    filled = int(min(100.0, max(0.0, done)) / 100 * width)
+    text = "█" * filled + "░" * (width - filled)
+    return text if unicode else to_ascii(text)
+
+
+def eta(state: RunState, now_ms: int) -> float | None:
+    """Seconds still to go, or None where nobody can tell. For many questions about one run keep a `Forecast`."""
+    return Forecast(state).seconds_left(now_ms)
+
+
+class Forecast:
+    """How long a run will still take: its longest chain of unsettled steps, and no less than its work allows."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._orders: dict[int, list[int]] = {}
+        """Per scope: indices, each after those it depends on."""
+        self._mean_s: dict[str | None, float] = {}
+        self._mean_of_all_s: float | None = None
+
+    def seconds_left(self, now_ms: int) -> float | None:
+        """None before anything is known, and while only a person can move the run."""
+        state = self._state
+        if state.ended or state.status in (RunStatus.PAUSED, RunStatus.WAITING):
+            return None
+        self._learn()
+        if self._mean_of_all_s is None:
+            return None
+        return self._scope_left(state.root, now_ms)
+
+    def _learn(self) -> None:
+        sums: dict[str | None, list[float]] = {}
+        for step in self._state.steps.values():
+            if step.status is _S.DONE and step.started_at and step.items is None and step.inner is None:
+                known = sums.setdefault(step.node.step.tool, [0.0, 0])
+                known[0] += step.ended_at - step.started_at
+                known[1] += 1
+        self._mean_s = {tool: total / count / 1000 for tool, (total, count) in sums.items()}
+        count = sum(known[1] for known in sums.values())
+        if count:
+            self._mean_of_all_s = sum(known[0] for known in sums.values()) / count / 1000
+        elif any(_estimate_s(node) is not None for node in self._state.program.nodes):
+            self._mean_of_all_s = 0.0
+
+    def _weight_s(self, node: Node) -> float:
+        """One call of the step: as estimated, else as its tool's calls took, else as all calls took."""
+        estimated = _estimate_s(node)
+        if estimated is not None:
+            return estimated
+        mean = self._mean_s.get(node.step.tool)
+        return mean if mean is not None else self._mean_of_all_s or 0.0
+
+    def _scope_left(self, scope: ScopeState, now_ms: int) -> float:
+        ends: list[float] = [0.0] * len(scope.steps)
+        work = 0.0
+        for index in self._order(scope.scope):
+            step = scope.steps[index]
+            if step.outcome is not None or step.node.fallback_for >= 0:
+                continue  # a fallback most likely does not run
+            left = self._step_left(step, now_ms)
+            work += left
+            start = 0.0
+            for dep in step.node.deps:
+                if ends[dep] > start:
+                    start = ends[dep]
+            ends[index] = start + left
+        return max(max(ends, default=0.0), work / max(1, self._state.parallel))
+
+    def _step_left(self, step: StepState, now_ms: int) -> float:
+        if step.items is not None:
+            left = [self._step_left(item, now_ms) for item in step.items if item.outcome is None]
+            return max(max(left, default=0.0), sum(left) / max(1, self._state.parallel))
+        wait_s = max(0.0, (step.wake_at - now_ms) / 1000) if step.status is _S.WAITING else 0.0
+        node = step.node
+        if node.is_sleep and step.status is _S.WAITING:
+            return wait_s
+        loop = node.step.loop
+        later = rounds_to_come(loop, step.iteration) - 1 if loop is not None and loop.until is None else 0
+        if step.inner is not None and step.status is _S.RUNNING:
+            return self._scope_left(step.inner, now_ms) + later * self._scope_s(step.inner.scope)
+        once = self._scope_s(node.scope) if node.scope is not None else self._weight_s(node)
+        elapsed = (now_ms - step.attempt_at) / 1000 if step.status is _S.RUNNING else 0.0
+        return wait_s + max(0.0, once - elapsed) + later * once
+
+    def _scope_s(self, scope: Scope) -> float:
+        """A composite that has not begun."""
+        ends = [0.0] * len(scope.nodes)
+        for index in self._order(scope):
+            node = scope.nodes[index]
+            once = self._scope_s(node.scope) if node.scope is not None else self._weight_s(node)
+            ends[index] = max((ends[dep] for dep in node.deps), default=0.0) + once
+        return max(ends, default=0.0)
+
+    def _order(self, scope: Scope) -> list[int]:
+        order = self._orders.get(id(scope))
+        if order is None:
+            left = [len(node.deps) for node in scope.nodes]
+            order = [index for index, count in enumerate(left) if not count]
+            for index in order:  # grows while it is walked
+                for consumer in scope.nodes[index].consumers:
+                    left[consumer] -= 1
+                    if not left[consumer]:
+                        order.append(consumer)
+            self._orders[id(scope)] = order
+        return order
+
+
+def _estimate_s(node: Node) -> float | None:
+    estimate = node.step.estimate
+    return estimate.seconds if estimate is not None else None
+
+
+# --- rows
+
+
+def tree_rows(state: RunState, now_ms: int, unicode: bool = True, rows_max: int = 40) -> list[Row]:
+    """The run as at most `rows_max` lines: what runs and what failed first, the rest as counts."""
+    view = _Tree(now_ms, unicode, max(5, rows_max))
+    view.add(state.root.steps, 0, view.left)
+    return view.rows
+
+
+class _Tree:
+    def __init__(self, now_ms: int, unicode: bool, rows_max: int) -> None:
+        self.now_ms = now_ms
+        self.unicode = unicode
+        self.rows: list[Row] = []
+        self.left = rows_max
+
+    def add(self, steps: list[StepState], depth: int, rows_max: int) -> None:
+        """Siblings, those that are hidden as a count before and after those that are shown."""
+        shown, before, after = self._choose(steps, rows_max)
+        self.left -= len(shown) + bool(before) + bool(after)
+        if before:
+            self._count(before, depth)
+        for step in shown:
+            self.rows.append(self._row(step, depth))
+            children = _children(step)
+            if children and self.left >= _LATEST_DONE and (step.status in _ACTIVE or step.status is _S.FAILED):
+                self.add(children, depth + 1, self.left)
+        if after:
+            self._count(after, depth)
+
+    def _choose(
+        self, steps: list[StepState], rows_max: int
+    ) -> tuple[list[StepState], list[StepState], list[StepState]]:
+        """Those to show, and those to count before and after them."""
+        active: list[StepState] = []
+        failed: list[StepState] = []
+        done: list[StepState] = []
+        pending: list[StepState] = []
+        for step in steps:
+            status = step.status
+            if step.outcome is not None:
+                (failed if status is _S.FAILED else done).append(step)
+            elif status is _S.PENDING or status is _S.READY:
+                pending.append(step)
+            else:
+                (failed if status is _S.FAILED else active).append(step)
+        if any(step.items or step.inner is not None for step in active):
+            rows_max = max(8, rows_max // 2)  # leave room for what is in them
+        rows_max = min(rows_max, self.left)
+        if len(steps) <= rows_max:
+            return steps, [], []
+        room = max(1, rows_max - 2)
+        shown = active[:room]
+        shown += failed[: room - len(shown)]
+        shown += pending[: min(_NEXT_PENDING, room - len(shown))]
+        latest = done[-min(_LATEST_DONE, room - len(shown)) :] if room > len(shown) else []
+        shown += latest
+        chosen = {id(step) for step in shown}
+        before = [step for step in (*done, *failed) if id(step) not in chosen]
+        after = [step for step in (*active, *pending) if id(step) not in chosen]
+        rank = {id(step): place for place, step in enumerate((*latest, *failed, *active, *pending)) if id(step) in chosen}
+        return sorted(shown, key=lambda step: rank[id(step)]), before, after
+
+    def _count(self, hidden: list[StepState], depth: int) -> None:
+        label = f"… {tally(step.status for step in hidden)}"
+        self.rows.append(Row("", depth, " ", None, label if self.unicode else to_ascii(label), "", None))
+
+    def _row(self, step: StepState, depth: int) -> Row:
+        seconds = None
+        if step.started_at:
+            seconds = max(0.0, ((step.ended_at or self.now_ms) - step.started_at) / 1000)
+        name = step.path if step.index >= 0 else step.id
+        label = name if step.index >= 0 else f"{name}  {clean(step.node.step.do, 60)}".rstrip()
+        detail = live_detail(step, self.now_ms)
+        if not self.unicode:
+            label, detail = to_ascii(label), to_ascii(detail)
+        return Row(step.path, depth, icon(step.status, self.unicode), step.status, label, detail, seconds)
+
+
+def _children(step: StepState) -> list[StepState]:
+    if step.items is not None:
+        return step.items
+    return step.inner.steps if step.inner is not None else []
+
+
+def live_detail(step: StepState, now_ms: int) -> str:
+    """What there is to say about a step besides its status and time, in a few words."""
+    parts: list[str] = []
+    loop = step.node.step.loop
+    if step.items is not None:
+        parts.append(f"{len(step.items) - step.open:,} of {len(step.items):,}")
+    elif step.inner is not None:
+        parts.append(f"{len(step.inner.steps) - step.inner.open:,} of {len(step.inner.steps):,}")
+    if loop is not None and step.started_at and step.items is None:
+        parts.append(f"round {step.iteration + 1:,} of {loop.times:,}")
+    if step.attempt > 1:
+        parts.append(f"attempt {step.attempt}")
+    if step.status is _S.WAITING:
+        parts.append(f"for another {duration(max(0, step.wake_at - now_ms) / 1000)}")
+    elif step.status in (_S.IN_DOUBT, _S.READY, _S.CANCELLED):
+        parts.append(word(step.status))
+    if step.error is not None and step.status in (_S.FAILED, _S.IN_DOUBT, _S.WAITING):
+        parts.append(clean(step.error.message, 100))
+    return ", ".join(parts)

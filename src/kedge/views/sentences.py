@@ -1,0 +1,115 @@
+"""One sentence for people per kind of event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kedge.flow import events as ev
+from kedge.flow.words import Failure
+from kedge.views.text import clean, duration
+from kedge.views.words import RUN_SENTENCES, why_skipped
+
+
+class About(NamedTuple):
+    """What a sentence needs besides its event."""
+
+    at: int
+    run_id: str
+    name: str
+    """`Step read`, `Item read[2]`"""
+    do: str
+    """What the step is for, cleaned."""
+    seconds: float | None
+    """Since the step or the run started."""
+    counted: str
+    """` (4 of 9)`"""
+
+
+def sentence(event: ev.Event, about: About) -> str:
+    """What happened."""
+    return _SENTENCES[type(event)](event, about)
+
+
+def _error(error: Failure | None) -> str:
+    return clean(error.message, 200) if error is not None else ""
+
+
+def _in(about: About) -> str:
+    return f" in {duration(about.seconds)}" if about.seconds is not None else ""
+
+
+def _by(event: Any) -> str:
+    return f" by {clean(event.by, 60)}" if event.by else ""
+
+
+def _run_resumed(event: ev.RunResumed, about: About) -> str:
+    return f"Run {about.run_id} is taken up again" + (", with what failed" if event.retry_failed else "")
+
+
+def _step_started(event: ev.StepStarted, about: About) -> str:
+    if event.attempt > 1:
+        return f"{about.name}: attempt {event.attempt} started"
+    if event.iteration > 0:
+        return f"{about.name}: round {event.iteration + 1} started"
+    return f"{about.name} started" + (f": {about.do}" if about.do else "")
+
+
+def _round_ended(event: ev.RoundEnded, about: About) -> str:
+    wait_s = (event.next_at - about.at) / 1000
+    return f"{about.name}: round {event.iteration + 1} done" + (f", next in {duration(wait_s)}" if wait_s > 0 else "")
+
+
+def _retry_scheduled(event: ev.RetryScheduled, about: About) -> str:
+    wait_s = max(0.0, (event.at - about.at) / 1000)
+    said = _error(event.error)
+    return f"{about.name}: attempt {event.attempt - 1} failed: {said}; attempt {event.attempt} in {duration(wait_s)}"
+
+
+def _step_waiting(event: ev.StepWaiting, about: About) -> str:
+    return f"{about.name} waits for {duration((event.until - about.at) / 1000)}"
+
+
+def _question_asked(event: ev.QuestionAsked, about: About) -> str:
+    options = clean(", ".join(event.options), 80)
+    return f"Question {clean(event.question, 20)}: {clean(event.text, 300)} ({options})"
+
+
+def _question_answered(event: ev.QuestionAnswered, about: About) -> str:
+    return f"Question {clean(event.question, 20)} is answered{_by(event)}: {clean(event.answer, 80)}"
+
+
+def _run_cancelling(event: ev.RunCancelling, about: About) -> str:
+    return f"Run {about.run_id} is being cancelled{_by(event)}" + (
+        f": {clean(event.reason, 200)}" if event.reason else ""
+    )
+
+
+def _run_ended(event: ev.RunEnded, about: About) -> str:
+    return RUN_SENTENCES[event.status] + _in(about) + (f": {_error(event.error)}" if event.error else "")
+
+
+_SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
+    ev.RunStarted: lambda e, a: f"Run {a.run_id} started: {clean(e.goal, 200)}",
+    ev.PlanAdopted: lambda e, a: f"Plan version {e.version} is followed" + (f": {clean(e.cause, 120)}" if e.cause else ""),
+    ev.RunResumed: _run_resumed,
+    ev.StepStarted: _step_started,
+    ev.StepSucceeded: lambda e, a: f"{a.name} done{_in(a)}{a.counted}",
+    ev.RoundEnded: _round_ended,
+    ev.StepFailed: lambda e, a: f"{a.name} failed{_in(a)}: {_error(e.error)}{a.counted}",
+    ev.RetryScheduled: _retry_scheduled,
+    ev.StepWaiting: _step_waiting,
+    ev.StepSkipped: lambda e, a: f"{a.name} skipped: {why_skipped(e.reason, e.because)}{a.counted}",
+    ev.StepCancelled: lambda e, a: f"{a.name} cancelled{a.counted}",
+    ev.StepInterrupted: lambda e, a: f"{a.name} was interrupted: the process that ran it is gone; it starts again",
+    ev.StepInDoubt: lambda e, a: f"{a.name} may or may not have had its effect: {_error(e.error)}",
+    ev.StepExpanded: lambda e, a: f"{a.name} has {e.count:,} item{'' if e.count == 1 else 's'}",
+    ev.Discovered: lambda e, a: f"{a.name} found: {clean(e.what, 200)}",
+    ev.QuestionAsked: _question_asked,
+    ev.QuestionAnswered: _question_answered,
+    ev.LimitReached: lambda e, a: f"Limit {clean(e.limit, 40)} is reached ({e.value:,g})",
+    ev.RunPaused: lambda e, a: f"Run {a.run_id} is paused{_by(e)}",
+    ev.RunUnpaused: lambda e, a: f"Run {a.run_id} goes on{_by(e)}",
+    ev.RunCancelling: _run_cancelling,
+    ev.RunEnded: _run_ended,
+}
