@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kedge.base.errors import KedgeError
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.checks import check as _check
 from kedge.checks.severity import Strictness
@@ -44,6 +45,16 @@ def run_sync(
     on_event: Callback | None = None,
 ) -> RunResult:
     """Run a plan from a script that has no event loop, and return its result."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise KedgeError(
+            "run_sync cannot be used where an event loop runs already",
+            code="loop_running",
+            remedy="there, use `async with kedge.Engine(…) as engine:` and await engine.start(…)",
+        )
 
     async def main() -> RunResult:
         async with Engine(tools=tools, store=store, limits=limits) as engine:

@@ -5,6 +5,7 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kedge.base.errors import StoreDamaged
 from kedge.journal.entry import Entry, chain, verify
@@ -52,7 +53,7 @@ def test_a_changed_bit_is_found_where_it_is(raws, data):
         new = bytes(raw)
     else:
         new = old ^ 1 << data.draw(st.integers(0, 31))
-    entries[at] = entries[at]._replace(**{field: new})
+    entries[at] = replace(entries[at], **{field: new})
     with pytest.raises(StoreDamaged) as caught:
         verify(entries, 0, 1, "run")
     assert (caught.value.run_id, caught.value.seq) == ("run", at + 1)
@@ -77,6 +78,6 @@ def test_a_missing_or_repeated_event_is_found_where_it_is(raws, data):
 
 def test_the_error_says_what_is_left():
     entries = chained([(1, 5, b"a"), (1, 6, b"b"), (1, 7, b"c")])
-    entries[2] = entries[2]._replace(data=b"d")
+    entries[2] = replace(entries[2], data=b"d")
     with pytest.raises(StoreDamaged, match=r"run r7 event 3: .*the 2 events before it are intact"):
         verify(entries, 0, 1, "r7")

@@ -4,6 +4,7 @@ import errno
 import os
 
 import pytest
+from msgspec.structs import replace
 
 from kedge.base.errors import StoreDamaged, StoreFull
 from kedge.journal import faults
@@ -34,7 +35,7 @@ def test_memory_is_checked_as_well():
     journal = MemoryJournal()
     Driver(journal).write(4)
     entries = journal._runs["run"].entries
-    entries[2] = entries[2]._replace(data=b"changed")
+    entries[2] = replace(entries[2], data=b"changed")
     with pytest.raises(StoreDamaged) as caught:
         journal.read("run")
     assert (caught.value.run_id, caught.value.seq) == ("run", 3)

@@ -5,6 +5,7 @@ from contextlib import closing, suppress
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from kedge.base.codec import digest
 from kedge.base.errors import NotFound, StoreDamaged, StoreError
@@ -145,7 +146,7 @@ def test_another_last_event_with_a_chain_of_its_own(store):
     journal = SqliteJournal(store)
     real = journal.read("hurt")[-2:]
     journal.close()
-    forged = real[1]._replace(data=b"forged")
+    forged = replace(real[1], data=b"forged")
 
     link = chain(real[0].chain, forged.seq, forged.epoch, forged.at, forged.data)
     sql(store, "update event set data = ?, chain = ? where id = (2 << 32) + 60", b"forged", link)

@@ -25,6 +25,7 @@ RULES: tuple[Rule, ...] = (
     rules_plan.inputs,
     rules_plan.values,
     rules_plan.waits,
+    rules_plan.outputs,
     rules_names.expressions,
     rules_names.references,
     rules_names.afters,
@@ -88,7 +89,7 @@ def _shape(plan: Plan, limits: Limits) -> list[Finding]:
             return []
     except (msgspec.ValidationError, TypeError, ValueError, RecursionError):
         if data is None:
-            what = "the plan holds something that is neither data nor a part of a plan, or it contains itself"
+            what = "the plan is nested too deep, contains itself, or holds what is neither data nor a part"
             return [
                 Finding(
                     code="not_serializable",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kedge.checks.schemas import ANY_TYPE, type_of, words_of
+from kedge.checks.schemas import ANY_TYPE, BOOLEAN, LIST, MAP, NUMBER, TEXT, type_of, words_of
 from kedge.plan.expr import Path
 from kedge.plan.expr.parser import parse_node
 from kedge.plan.expr.syntax import (
@@ -31,23 +31,18 @@ from kedge.plan.expr.syntax import (
 Types = frozenset[str]
 TypesOf = Callable[[Path], Types]
 
-BOOLEAN: Types = frozenset({"boolean"})
-NUMBER: Types = frozenset({"number"})
-_TEXT: Types = frozenset({"string"})
-_LIST: Types = frozenset({"array"})
-_MAP: Types = frozenset({"object"})
-_ORDERED = (NUMBER, _TEXT)
-_ADDED = (NUMBER, _TEXT, _LIST)
+_ORDERED = (NUMBER, TEXT)
+_ADDED = (NUMBER, TEXT, LIST)
 
 # What each function takes and gives.
 _FUNCTIONS: dict[str, tuple[Types, Types]] = {
-    "len": (_TEXT | _LIST | _MAP, NUMBER),
-    "min": (ANY_TYPE, NUMBER | _TEXT), "max": (ANY_TYPE, NUMBER | _TEXT),
-    "sum": (_LIST, NUMBER), "any": (_LIST, BOOLEAN), "all": (_LIST, BOOLEAN),
-    "abs": (NUMBER, NUMBER), "round": (NUMBER, NUMBER), "str": (ANY_TYPE, _TEXT),
+    "len": (TEXT | LIST | MAP, NUMBER),
+    "min": (ANY_TYPE, NUMBER | TEXT), "max": (ANY_TYPE, NUMBER | TEXT),
+    "sum": (LIST, NUMBER), "any": (LIST, BOOLEAN), "all": (LIST, BOOLEAN),
+    "abs": (NUMBER, NUMBER), "round": (NUMBER, NUMBER), "str": (ANY_TYPE, TEXT),
     "int": (ANY_TYPE, NUMBER), "float": (ANY_TYPE, NUMBER), "bool": (ANY_TYPE, BOOLEAN),
-    "lower": (_TEXT, _TEXT), "upper": (_TEXT, _TEXT),
-    "startswith": (_TEXT, BOOLEAN), "endswith": (_TEXT, BOOLEAN),
+    "lower": (TEXT, TEXT), "upper": (TEXT, TEXT),
+    "startswith": (TEXT, BOOLEAN), "endswith": (TEXT, BOOLEAN),
 }  # fmt: skip
 
 
@@ -90,10 +85,10 @@ class Inference:
                 return self._access(node)
             case ListOf(items=items):
                 self._all(items)
-                return _LIST
+                return LIST
             case MapOf(values=values):
                 self._all(values)
-                return _MAP
+                return MAP
             case Call():
                 return self._call(node)
             case Present():
@@ -149,7 +144,7 @@ class Inference:
     def _compare(self, node: Compare) -> Types:
         left, right = self._types(node.left), self._types(node.right)
         if node.operator in ("in", "not in"):
-            holders = _LIST | _TEXT | _MAP
+            holders = LIST | TEXT | MAP
             self._want(
                 node.right,
                 right,

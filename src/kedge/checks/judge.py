@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from kedge.checks.schemas import (
+    LIST,
+    NULL,
+    NUMBER,
+    TEXT,
     WORDS,
     Schema,
     Whole,
@@ -90,9 +94,9 @@ class Judge:
             return [*found, _wrong_type(value, schema, wanted, place)]
         found += _bounds(value, schema, place)
         if kind == "object":
-            found += self._map_faults(value, one, place, depth)
+            found += self._map_faults(cast(dict[str, Any], value), one, place, depth)
         elif kind == "array":
-            found += self._list_faults(value, one, place, depth)
+            found += self._list_faults(cast(list[Any], value), one, place, depth)
         return found
 
     def _no_variant(self, value: Any, choices: list[Whole], place: str, depth: int) -> list[Fault]:
@@ -106,7 +110,7 @@ class Judge:
         is_hole = isinstance(value, str) and "${" in value
         near = [found for types, found in tried if is_hole or type_of(value) in types]
         near = near or [
-            found for types, found in tried if types != {"null"}
+            found for types, found in tried if types != NULL
         ]  # `integer or null`: mend the integer
         if len(near) == 1 or (near and is_hole):
             return near[0]
@@ -157,7 +161,7 @@ def _only_integers(schema: Schema) -> bool:
 
 
 def _wrong_type(value: Any, schema: Schema, wanted: frozenset[str], place: str) -> Fault:
-    words = "a whole number" if wanted == {"number"} and _only_integers(schema) else words_of(wanted)
+    words = "a whole number" if wanted == NUMBER and _only_integers(schema) else words_of(wanted)
     mended = _converted(value, schema, wanted)
     remedy = f"write {_short(mended[0])}" if mended else f"give {words}"
     return Fault(
@@ -175,9 +179,9 @@ def _converted(value: Any, schema: Schema, wanted: frozenset[str]) -> tuple[Any,
             return (float(value),)
         if "boolean" in wanted and value.lower() in ("true", "false"):
             return (value.lower() == "true",)
-    elif isinstance(value, int | float) and wanted == {"string"} and not isinstance(value, bool):
+    elif isinstance(value, int | float) and wanted == TEXT and not isinstance(value, bool):
         return (f"{value!r}",)
-    if wanted == {"array"} and not isinstance(value, dict) and value is not None:
+    if wanted == LIST and not isinstance(value, dict) and value is not None:
         items = schema.get("items")
         if not isinstance(items, Mapping) or type_of(value) in own_types(cast(Schema, items)):
             return ([value],)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from kedge.base.errors import ExpressionError
 from kedge.checks.rules_conditions import value_of
@@ -28,7 +29,7 @@ def fallbacks(survey: Survey) -> Iterator[Finding]:
         if name is None:
             continue
         siblings = survey.scopes.siblings(node)
-        others = [other for other in siblings if other != node.step.id]
+        others = (other for other in siblings if other != node.step.id)
         if name == node.step.id:
             yield finding(
                 node,
@@ -36,12 +37,12 @@ def fallbacks(survey: Survey) -> Iterator[Finding]:
                 "fallback_for",
                 "a step cannot stand in for itself",
                 names=(name,),
-                allowed=tuple(others[:_SHOWN_MAX]),
+                allowed=tuple(islice(others, _SHOWN_MAX)),
                 remedy="name the step it stands in for, or remove it",
                 fix=Fix(path=f"{node.place}.fallback_for", action="remove"),
             )
         elif name not in siblings:
-            near = survey.nearest(name, others)
+            near = survey.nearest(name, (other for other in siblings if other != node.step.id))
             remedy = f"did you mean {near!r}?" if near else "name a step beside this one"
             yield finding(
                 node,
@@ -49,7 +50,7 @@ def fallbacks(survey: Survey) -> Iterator[Finding]:
                 "fallback_for",
                 f"there is no step {name[:80]!r} beside this one",
                 names=(name[:80],),
-                allowed=tuple(others[:_SHOWN_MAX]),
+                allowed=tuple(islice(others, _SHOWN_MAX)),
                 remedy=remedy,
                 fix=put(node, "fallback_for", near) if near else None,
             )
@@ -147,9 +148,9 @@ def _knots(waits: list[Sequence[int]], stuck: list[int]) -> list[list[int]]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[moment])
                 if low[moment] == number[moment]:
-                    at = path.index(moment) if path[-1] != moment else len(path) - 1
-                    group = path[at:]
-                    del path[at:]
+                    group = [path.pop()]
+                    while group[-1] != moment:
+                        group.append(path.pop())
                     on_path.difference_update(group)
                     if len(group) > 1 or moment in waits[moment]:
                         knots.append(sorted(group))

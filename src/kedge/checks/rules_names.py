@@ -95,49 +95,29 @@ def references(survey: Survey) -> Iterator[Finding]:
             yield from _in_plan(survey, use, path)
 
 
-def _visible(survey: Survey, node: Node) -> dict[str, None]:
-    """Names of steps that the step could read, the nearest first."""
-    names: dict[str, None] = {}
-    scope: Node | None = node.parent
-    while scope is not None:
-        names |= dict.fromkeys(scope.ids)
-        scope = scope.parent
-    names |= dict.fromkeys(survey.scopes.top)
-    names.pop(node.step.id, None)
-    return names
-
-
 def _unknown(survey: Survey, node: Node, use: Use, path: Path) -> Finding:
-    visible = _visible(survey, node)
-    near = survey.nearest(
-        path.root, [*visible, *survey.plan.inputs, "inputs", "context", "item", "loop", "result"]
-    )
-    if near in survey.plan.inputs and near not in visible:
+    name = path.root
+    visible = survey.visible(node.parent)
+    inputs = survey.plan.inputs
+    others = (*inputs, "inputs", "context", "item", "loop", "result")
+    near = survey.nearest(name, (one for one in (*visible, *others) if one != node.step.id))
+    if near in inputs and near not in visible:
         near = f"inputs.{near}"
-    text = renamed(use, path.root, near) if near else None
+    text = renamed(use, name, near) if near else None
     remedy = f"did you mean {near!r}?" if near else "name a step, or one of inputs, context, goal"
-    inside = _holder(survey, path.root, node)
+    inside = survey.inside(node.parent).get(name)
     if inside is not None:
-        text, remedy = (
-            None,
-            f"{inside.path}/{path.root} is inside {inside.step.id}: read {inside.step.id}.{path.root}",
-        )
+        text, remedy = None, f"it is inside {inside.step.id}: read {inside.step.id}.{name}"
     return finding(
         node,
         "unknown_reference",
         use.place,
-        f"there is no step {path.root[:80]!r} that {node.step.id} could read",
-        names=(path.root[:80],),
-        allowed=tuple(visible)[:_SHOWN_MAX],
+        f"there is no step {name[:80]!r} that {node.step.id} could read",
+        names=(name[:80],),
+        allowed=visible[:_SHOWN_MAX],
         remedy=remedy,
         fix=put(node, use.place, text) if text else None,
     )
-
-
-def _holder(survey: Survey, name: str, node: Node) -> Node | None:
-    """The neighbouring composite that has a child of this name, out of sight from here."""
-    siblings = survey.scopes.siblings(node).values()
-    return next((one for one in siblings if one is not node and name in one.ids), None)
 
 
 def _word(survey: Survey, node: Node, use: Use, path: Path) -> Iterator[Finding]:
@@ -283,15 +263,15 @@ def afters(survey: Survey) -> Iterator[Finding]:
             place = f"after[{index}]"
             found = node.after.get(name)
             if found is None:
-                visible = _visible(survey, node)
-                near = survey.nearest(name, visible)
+                visible = survey.visible(node.parent)
+                near = survey.nearest(name, (one for one in visible if one != node.step.id))
                 yield finding(
                     node,
                     "unknown_after",
                     place,
                     f"there is no step {name[:80]!r} to come after",
                     names=(name[:80],),
-                    allowed=tuple(visible)[:_SHOWN_MAX],
+                    allowed=visible[:_SHOWN_MAX],
                     remedy=f"did you mean {near!r}?" if near else "name a step of this plan, or remove it",
                     fix=put(node, place, near)
                     if near
@@ -325,13 +305,13 @@ def paths(survey: Survey) -> Iterator[Finding]:
     for node in survey.nodes:
         for use in node.uses:
             for path in use.paths:
-                if path.keys and path.root not in use.present:
+                if path.keys and path not in use.asked:
                     trouble = survey.types.at_step(path, node).trouble
                     if trouble is not None:
                         yield _no_key(survey, node, use, path, trouble)
     for use in survey.plan_uses:
         for path in use.paths:
-            if path.keys and path.root not in use.present:
+            if path.keys and path not in use.asked:
                 top = survey.scopes.top.get(path.root)
                 reached = (
                     survey.types.settled(top, path.keys) if top is not None else survey.types.anywhere(path)

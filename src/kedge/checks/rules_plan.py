@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
@@ -108,9 +109,9 @@ def plan_limits(survey: Survey) -> Iterator[Finding]:
                 else Fix(path=place, action="remove"),
             )
             continue
-        allowed = getattr(survey.limits, name)
+        allowed = getattr(survey.allowed, name)
         whole = isinstance(getattr(Limits(), name), int)
-        if not value > 0 or (whole and value != int(value)):
+        if not 0 < value < math.inf or (whole and value != int(value)):
             yield Finding(
                 code="limit_value",
                 path=place,
@@ -267,6 +268,28 @@ def _heavy(value: Any, place: str, step: str) -> Finding | None:
         remedy="keep it elsewhere and put a reference here",
         fix=Fix(path=place, action="remove"),
     )
+
+
+_SCHEMA_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+
+
+def outputs(survey: Survey) -> Iterator[Finding]:
+    """An `output` that is no JSON Schema: its type is none there is."""
+    for node in survey.nodes:
+        kind: Any = node.step.output.get("type", "object") if node.step.output is not None else "object"
+        kinds = cast(list[Any], kind) if isinstance(kind, list) else [kind]
+        if all(one in _SCHEMA_TYPES for one in kinds):
+            continue
+        near = survey.nearest(kind, _SCHEMA_TYPES) if isinstance(kind, str) else None
+        yield finding(
+            node,
+            "output_schema",
+            "output.type",
+            f"{str(cast(object, kind))[:80]!r} is not a type of JSON Schema",
+            allowed=_SCHEMA_TYPES,
+            remedy=f"did you mean {near!r}?" if near else "use one of these",
+            fix=put(node, "output.type", near) if near else None,
+        )
 
 
 def waits(survey: Survey) -> Iterator[Finding]:

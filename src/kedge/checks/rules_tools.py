@@ -178,24 +178,34 @@ def _as_finding(node: Node, fault: Fault) -> Finding:
 
 
 def patterns(survey: Survey) -> Iterator[Finding]:
-    """A pattern of a tool's schema that is not applied, because it could be slow. Once for each tool."""
-    seen: set[str] = set()
+    """A pattern of a tool's schema that is not applied, because it could be slow. Told once."""
+    slow: dict[str, set[str]] = {}
     for node in survey.nodes:
         spec = survey.tool(node)
-        if spec is None or spec.name in seen:
+        if spec is None:
             continue
-        seen.add(spec.name)
-        for name, schema in properties(spec.parameters).items():
-            pattern: Any = cast(Schema, schema).get("pattern") if isinstance(schema, Mapping) else None
-            if isinstance(pattern, str) and not is_quick(pattern):
-                yield finding(
-                    node,
-                    "pattern_unchecked",
-                    f"args.{name}",
-                    f"the pattern of {spec.name}'s {name!r} is not applied: it could be slow",
-                    names=(spec.name, name),
-                    remedy="the tool itself decides",
-                )
+        names = slow.get(spec.name)
+        if names is None:
+            names = slow[spec.name] = _slow_patterns(spec)
+        for name in sorted(names & node.step.args.keys()) if names else ():
+            names.remove(name)
+            yield finding(
+                node,
+                "pattern_unchecked",
+                f"args.{name}",
+                f"the pattern of {spec.name}'s {name!r} is not applied: it could be slow",
+                names=(spec.name, name),
+                remedy="the tool itself decides",
+            )
+
+
+def _slow_patterns(spec: ToolSpec) -> set[str]:
+    found: set[str] = set()
+    for name, schema in properties(spec.parameters).items():
+        pattern: Any = cast(Schema, schema).get("pattern") if isinstance(schema, Mapping) else None
+        if isinstance(pattern, str) and not is_quick(pattern):
+            found.add(name)
+    return found
 
 
 def effects(survey: Survey) -> dict[int, str]:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, cast
 
 Schema = Mapping[str, Any]
 ANY_TYPE = frozenset({"string", "number", "boolean", "array", "object", "null"})
-NULL, LIST, MAP = frozenset({"null"}), frozenset({"array"}), frozenset({"object"})
+NULL, BOOLEAN, NUMBER = frozenset({"null"}), frozenset({"boolean"}), frozenset({"number"})
+TEXT, LIST, MAP = frozenset({"string"}), frozenset({"array"}), frozenset({"object"})
 _HOPS_MAX = 16
 _VARIANTS_MAX = 50
 _LOOKS_MAX = 1000

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
+import msgspec
+
 from kedge.base.limits import Limits
 from kedge.checks.reach import Types
 from kedge.plan.findings import Finding, Fix
@@ -31,19 +33,32 @@ SLEEP_SPEC = ToolSpec(
 )
 
 
+def _tightened(limits: Limits, own: dict[str, float]) -> Limits:
+    """The limits with those in their place that the plan sets itself, where they are tighter."""
+    tighter: dict[str, Any] = {}
+    for name, value in own.items():
+        most = getattr(limits, name, None) if name in Limits.__struct_fields__ else None
+        if most is not None and 0 < value < most and (isinstance(most, float) or value == int(value)):
+            tighter[name] = type(most)(value)
+    return msgspec.structs.replace(limits, **tighter) if tighter else limits
+
+
 class Survey:
     """One plan under check."""
 
     def __init__(self, plan: Plan, catalog: Catalog | None, limits: Limits) -> None:
         self.plan = plan
         self.catalog = catalog
-        self.limits = limits
+        self.allowed = limits
+        self.limits = _tightened(limits, plan.limits)
         self.scopes = Scopes(plan.steps)
         self.nodes = self.scopes.nodes
         self.types = Types(plan, catalog)
         self._specs = [
             self.spec(node.step.tool) if node.step.tool is not None else None for node in self.nodes
         ]
+        self._visible: dict[Node | None, tuple[str, ...]] = {}
+        self._inside: dict[Node | None, dict[str, Node]] = {}
         self._suggestions = _SUGGESTIONS_MAX
 
     @cached_property
@@ -73,6 +88,23 @@ class Survey:
         """The specification of a tool. `sleep` is always known."""
         found = self.catalog.get(name) if self.catalog is not None else None
         return SLEEP_SPEC if found is None and name == SLEEP else found
+
+    def visible(self, parent: Node | None) -> tuple[str, ...]:
+        """Ids of the steps that the steps inside `parent` can name, the nearest first."""
+        found = self._visible.get(parent)
+        if found is None:
+            outer = self.visible(parent.parent) if parent is not None else ()
+            own = parent.ids if parent is not None else self.scopes.top
+            found = self._visible[parent] = tuple(dict.fromkeys((*own, *outer)))
+        return found
+
+    def inside(self, parent: Node | None) -> dict[str, Node]:
+        """For ids out of sight of the steps inside `parent`, the composite beside them that has it."""
+        found = self._inside.get(parent)
+        if found is None:
+            own = parent.ids if parent is not None else self.scopes.top
+            found = self._inside[parent] = {name: one for one in own.values() for name in one.ids}
+        return found
 
     def nearest(self, word: str, known: Iterable[str]) -> str | None:
         """The known name that was probably meant. Searched so many times and no more: it costs."""

@@ -10,9 +10,10 @@ from typing import Any, Self
 
 import msgspec
 
+from kedge.base.collector import collector_paused
 from kedge.base.clock import Clock, SystemClock
 from kedge.base.codec import digest
-from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, RunConflict
+from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, NotOwner, RunConflict, StoreDamaged
 from kedge.base.ids import new_run_id, run_id as checked_run_id
 from kedge.base.limits import Limits
 from kedge.base.version import VERSION
@@ -20,6 +21,8 @@ from kedge.checks import check, unsupported
 from kedge.control.follow import Callback
 from kedge.control.inputs import complete_inputs
 from kedge.control.listing import RunInfo, headline, info
+from kedge.control.reading import Reader
+from kedge.control.retention import Pruned, Retention, chosen
 from kedge.control.run import Run
 from kedge.engine.attempts import Workshop
 from kedge.engine.blobs import Blobs
@@ -27,7 +30,7 @@ from kedge.engine.driver import Driver
 from kedge.engine.gates import Gates
 from kedge.engine.log import RunLog
 from kedge.engine.ports import Journal
-from kedge.engine.recovery import fold
+from kedge.engine.recovery import decode, fold
 from kedge.engine.writer import Writer
 from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
 from kedge.flow.inputs import Resumed, Ticked
@@ -36,6 +39,7 @@ from kedge.flow.result import RunResult
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
 from kedge.flow.words import RunStatus
+from kedge.journal.entry import Lease
 from kedge.journal.opening import open_journal
 from kedge.plan.model import Plan
 from kedge.tools.registry import Registry
@@ -66,15 +70,19 @@ class Engine:
         self._journal: Journal | None = None
         self._runs: dict[str, Run] = {}
         self._drivers: dict[str, Driver] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Callbacks of ended runs that are still to see the end."""
 
     # --- open and close
 
     async def __aenter__(self) -> Self:
+        if self._journal is not None:
+            raise KedgeError("the engine is open already", code="open", remedy="make one Engine for each")
+        gates = Gates(self._resources, int(self.limits.parallel_total))
+        self._workshop = Workshop(self.registry, gates, self.limits)
         self._owns_journal = isinstance(self._store, str | Path)
         self._journal = open_journal(self._store) if isinstance(self._store, str | Path) else self._store
         self._writer = Writer(self._journal)
-        gates = Gates(self._resources, int(self.limits.parallel_total))
-        self._workshop = Workshop(self.registry, gates, self.limits)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -82,19 +90,23 @@ class Engine:
 
     async def close(self) -> None:
         """Let go of all runs and the store. Runs that had not ended can be resumed."""
-        journal = self._opened()
-        for run in list(self._runs.values()):
-            await run.close()
-        await self._writer.close()
-        for driver in self._drivers.values():
-            with contextlib.suppress(KedgeError):
-                journal.release(driver.log.lease)
-        self._runs.clear()
-        self._drivers.clear()
-        await self._workshop.close()
-        if self._owns_journal:
-            journal.close()
-        self._journal = None
+        journal = self._journal
+        if journal is None:
+            return
+        try:
+            await asyncio.gather(*(run.close() for run in self._runs.values()))
+            await self._writer.close()
+            await asyncio.gather(*self._leaving)
+            await self._workshop.close()
+        finally:
+            for driver in () if self._owns_journal else self._drivers.values():
+                with contextlib.suppress(KedgeError):
+                    journal.release(driver.log.lease)
+            self._runs.clear()
+            self._drivers.clear()
+            self._journal = None
+            if self._owns_journal:
+                journal.close()
 
     def _opened(self) -> Journal:
         if self._journal is None:
@@ -113,7 +125,18 @@ class Engine:
         on_event: Callback | None = None,
     ) -> Run:
         """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on."""
+        with collector_paused():
+            return await self._start(plan, inputs, run_id, on_event)
+
+    async def _start(
+        self, plan: Plan, inputs: Mapping[str, Any] | None, run_id: str | None, on_event: Callback | None
+    ) -> Run:
         journal = self._opened()
+        if not isinstance(plan, Plan):
+            raise BadInput(
+                f"a Plan is needed, not {type(plan).__name__}",
+                remedy="make one with kedge.load(path) or kedge.Plan.parse(text)",
+            )
         self._refuse_faults(plan)
         given = complete_inputs(plan, inputs or {})
         program = compile_plan(plan, self.registry.catalog)  # also refuses values that have no JSON form
@@ -140,9 +163,14 @@ class Engine:
         self._writer.dirty(log)
         if on_event is not None:
             run.subscribe(on_event)
+        driver = self._drivers[id_]
+        driver.put(Ticked())
         if journal.durable:
-            await self._drivers[id_].durable()
-        self._drivers[id_].put(Ticked())
+            try:
+                await driver.durable()
+            except BaseException:
+                await self._let_go(id_)  # nobody has a handle on it
+                raise
         return run
 
     def _refuse_faults(self, plan: Plan) -> None:
@@ -160,14 +188,25 @@ class Engine:
     async def _known(self, run_id: str, plan_id: str, inputs: bytes) -> Run | None:
         """The run of that id, if there is one and it is of the same plan and inputs."""
         journal = self._opened()
-        if run_id not in self._runs and journal.head(run_id) is None:
-            return None
-        run = self._runs.get(run_id) or await self.resume(run_id)
-        if run.plan_id != plan_id:
-            what = f"plan {run.plan_id[:12]}, not {plan_id[:12]}"
-        elif run.state.inputs != inputs:
-            what = f"inputs {_short(run.state.inputs)}, not {_short(inputs)}"
+        run = self._runs.get(run_id)
+        if run is not None:
+            its_plan, its_inputs = run.plan_id, run.state.inputs
         else:
+            head = journal.head(run_id)
+            if head is None or not head.seq:  # whoever claimed it never got to its first event
+                return None
+            first = decode(run_id, journal.read(run_id, 0, 1)[0])
+            if not isinstance(first, RunStarted):
+                raise StoreDamaged("the log does not begin with RunStarted", run_id=run_id, seq=1)
+            its_plan, its_inputs = first.plan, bytes(first.inputs)
+        if its_plan != plan_id:
+            what = f"plan {its_plan[:12]}, not {plan_id[:12]}"
+        elif its_inputs != inputs:
+            what = f"inputs {_short(its_inputs)}, not {_short(inputs)}"
+        else:
+            run = await self.resume(run_id)
+            if run_id in self._drivers:
+                await self._drivers[run_id].durable()
             return run
         raise RunConflict(
             f"the id belongs to a run of {what}",
@@ -183,17 +222,19 @@ class Engine:
         journal = self._opened()
         id_ = checked_run_id(run_id)
         known = self._runs.get(id_)
-        if known is not None and not (retry_failed and known.state.ended):
+        if known is not None and self._drivers[id_].lost is None and not (retry_failed and known.state.ended):
             if on_event is not None:
                 known.subscribe(on_event)
             return known
         if known is not None:
             await self._let_go(id_)
-        if journal.head(id_) is None:
-            raise NotFound(
-                f"no run has the id {id_!r}", code="unknown_run", allowed=[r.id for r in self.runs()[:5]]
-            )
-        lease = journal.claim(id_, self._clock.now_ms())
+        head = journal.head(id_)
+        if head is None or not (head.seq or head.damaged):
+            raise self._unknown(id_)
+        line = info(head, journal.driven)
+        over = line.ended and not (retry_failed and line.status != RunStatus.DONE)
+        # A run that has ended needs no driver, and whoever looks at it must not lock others out.
+        lease = Lease(id_, head.epoch) if over else journal.claim(id_, self._clock.now_ms())
         try:
             run = self._take_up(id_, lease, retry_failed)
         except BaseException:
@@ -212,6 +253,7 @@ class Engine:
         log = RunLog(lease, entries[-1].seq, entries[-1].chain, head.bytes if head else 0)
         run = self._drive(state, log, blobs, started.plan)
         if state.ended and not (retry_failed and state.end is not RunStatus.DONE):
+            self._retire(run_id)
             return run
         changed = self._changed_tools(state, started)
         self._drivers[run_id].put(Resumed(retry_failed, changed))
@@ -245,15 +287,29 @@ class Engine:
         blobs.log = log
         log.headline = lambda: headline(state, plan_id)
         driver = Driver(state, log, self._writer, self._workshop, self._clock, durable=journal.durable)
+        driver.on_ended = lambda: self._retire(state.run_id)
         run = self._runs[state.run_id] = Run(driver, journal, plan_id)
         self._drivers[state.run_id] = driver
         return run
 
     async def _let_go(self, run_id: str) -> None:
-        run = self._runs.pop(run_id)
-        driver = self._drivers.pop(run_id)
-        await run.close()
-        self._opened().release(driver.log.lease)
+        run = self._runs.get(run_id)
+        if run is not None:
+            await run.close()
+            self._retire(run_id)
+
+    def _retire(self, run_id: str) -> None:
+        """Keep nothing of a run that needs no driver any more: an engine may see many in its life."""
+        run = self._runs.pop(run_id, None)
+        driver = self._drivers.pop(run_id, None)
+        if run is None or driver is None:
+            return
+        with contextlib.suppress(KedgeError):  # a lock left behind goes with the process
+            self._opened().release(driver.log.lease)
+        driver.stop_alarms()
+        task = asyncio.get_running_loop().create_task(run.see_off())
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
 
     async def drain(self, grace_s: float = SHUTDOWN_GRACE_S) -> None:
         """Start nothing more in any run, and give what runs some time to end."""
@@ -263,7 +319,9 @@ class Engine:
 
     def runs(self) -> list[RunInfo]:
         """All runs of the store, newest first. Damaged ones are flagged, never hidden."""
-        return [info(head) for head in self._opened().runs()]
+        journal = self._opened()
+        # One without events was claimed and never begun: nobody was told of it.
+        return [info(head, journal.driven) for head in journal.runs() if head.seq or head.damaged]
 
     def look(self, run_id: str) -> RunResult:
         """A run as its log has it, without driving it."""
@@ -273,24 +331,60 @@ class Engine:
         if live is not None:
             return RunResult(live.state, live.plan_id)
         if journal.head(id_) is None:
-            raise NotFound(
-                f"no run has the id {id_!r}", code="unknown_run", allowed=[r.id for r in self.runs()[:5]]
-            )
+            raise self._unknown(id_)
         state, started = fold(id_, journal.read(id_), Blobs(journal).fetch, self.registry.catalog, self.limits)
         return RunResult(state, started.plan)
+
+    def _unknown(self, run_id: str) -> NotFound:
+        return NotFound(
+            f"no run has the id {run_id!r}", code="unknown_run", allowed=[run.id for run in self.runs()[:5]]
+        )
+
+    def reader(self, run_id: str) -> Reader:
+        """A run's events from the store, whoever drives it."""
+        id_ = checked_run_id(run_id)
+        if self._opened().head(id_) is None:
+            raise self._unknown(id_)
+        return Reader(self._opened(), id_)
+
+    def prune(self, policy: Retention, *, dry_run: bool = False) -> Pruned:
+        """Forget the runs that the policy gives up. One that is driven stays, whatever the policy says."""
+        journal = self._opened()
+        listed = self.runs()
+        gone: list[RunInfo] = []
+        kept: list[RunInfo] = []
+        for run in chosen(listed, policy, self._clock.now_ms()):
+            if run.driven or run.id in self._runs:
+                kept.append(run)
+                continue
+            try:
+                if not dry_run:
+                    journal.delete([run.id])
+            except NotOwner:  # somebody took it up after the list was made
+                kept.append(run)
+            else:
+                gone.append(run)
+        # Giving space back rewrites the file, and a run that is driven would have to wait for that.
+        idle = not (dry_run or self._runs or any(run.driven for run in listed))
+        freed = journal.vacuum() if gone and idle else 0
+        return Pruned(runs=tuple(gone), kept=tuple(kept), freed_bytes=freed)
+
+    def stats(self) -> dict[str, Any]:
+        """Facts on the store, for a health report."""
+        return self._opened().stats()
 
     async def delete(self, run_id: str) -> None:
         """Remove a run and everything it wrote. A run that is driven cannot be deleted."""
         id_ = checked_run_id(run_id)
         run = self._runs.get(id_)
         if run is not None:
-            if not run.state.ended:
+            if not run.state.ended and self._drivers[id_].lost is None:
                 raise BadInput(
                     "the run is being driven", code="run_is_live", where=f"run {id_}", remedy="cancel it first"
                 )
             await self._let_go(id_)
         if self._opened().head(id_) is None:
-            raise NotFound(f"no run has the id {id_!r}", code="unknown_run")
+            raise self._unknown(id_)
         self._opened().delete([id_])
 
 

@@ -11,6 +11,7 @@ import inspect
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable
+from queue import SimpleQueue
 from typing import Any, Literal
 
 from kedge.engine.driver import Driver
@@ -27,6 +28,8 @@ CALLBACK_GRACE_S = 1.0
 """How long the end of a run waits for a callback to see it."""
 BATCH = 2_000
 """Events told between two looks at the loop."""
+AHEAD = 256
+"""Events on their way to a plain callback; a slower one is waited for, which costs nobody else anything."""
 
 _log = logging.getLogger("kedge.follow")
 
@@ -43,11 +46,9 @@ class Feed:
         driver.on_progress = self._progress
 
     def _wake(self) -> None:
-        if not self._followers:
-            # Nobody reads along: what is on disk need not stay in memory.
-            if len(self._driver.log.tail) > 2 * BATCH:
-                self._driver.log.trim(self._driver.log.durable_seq)
-            return
+        log = self._driver.log
+        if len(log.tail) > 2 * BATCH:  # what is on disk need not stay in memory: who is behind reads it there
+            log.trim(log.seq - BATCH)
         for news in self._followers:
             news.set()
 
@@ -102,56 +103,104 @@ class Subscription:
     """A callback that is told every event, in order, and that cannot harm the run."""
 
     def __init__(self, feed: Feed, callback: Callback, level: Level) -> None:
-        self._callback = callback
+        called = getattr(callback, "__call__", None)  # noqa: B004: an object may be called like an async function
+        is_async = inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(called)
+        self._teller = _Loop(callback) if is_async else _Thread(callback)
+        self._closing = False
         self._task = asyncio.create_task(self._follow(feed, level))
 
     async def _follow(self, feed: Feed, level: Level) -> None:
-        call = self._call_async if inspect.iscoroutinefunction(self._callback) else self._call_in_thread
-        async for event in feed.events(0, level):
-            try:
-                await call(event)
-            except Exception:
-                _log.exception(
-                    "a callback of run %s raised and is switched off", event.run_id,
-                    extra={"action": "callback_off", "run": event.run_id},
-                )  # fmt: skip
-                return
-
-    async def _call_async(self, event: RunEvent) -> None:
-        await self._callback(event)
-
-    async def _call_in_thread(self, event: RunEvent) -> None:
-        """A plain function may block: then it blocks a thread of its own, not the loop."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-
-        def work() -> None:
-            error: Exception | None = None
-            try:
-                self._callback(event)
-            except Exception as raised:
-                error = raised
-            try:
-                loop.call_soon_threadsafe(_resolve, done, error)
-            except RuntimeError:
-                pass  # the loop has ended; so has whoever waits
-
-        threading.Thread(target=work, name="kedge-callback", daemon=True).start()
-        await done
+        run_id = ""
+        try:
+            async for event in feed.events(0, level):
+                run_id = event.run_id
+                await self._teller.tell(event)
+            await self._teller.all_told()
+        except BaseException as error:  # also SystemExit: a callback ends itself, not the program
+            if self._closing or isinstance(error, GeneratorExit):
+                raise
+            _log.error(
+                "a callback of run %s raised and is switched off", run_id,
+                extra={"action": "callback_off", "run": run_id}, exc_info=error,
+            )  # fmt: skip
 
     async def finish(self) -> None:
         """Let it see the end, but wait for it only so long."""
         await asyncio.wait([self._task], timeout=CALLBACK_GRACE_S)
 
     async def close(self) -> None:
+        """Tell it nothing more."""
+        self._closing = True
         self._task.cancel()
+        self._teller.close()
         await asyncio.wait([self._task], timeout=CALLBACK_GRACE_S)
 
 
-def _resolve(future: asyncio.Future[None], error: Exception | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)
+class _Loop:
+    """Calls an async callback."""
+
+    def __init__(self, callback: Callback) -> None:
+        self.tell = callback
+
+    async def all_told(self) -> None:
+        """Every call was waited for."""
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class _Thread:
+    """Calls a plain callback, which may block: then it blocks a thread of its own, not the loop."""
+
+    def __init__(self, callback: Callback) -> None:
+        self._callback = callback
+        self._loop = asyncio.get_running_loop()
+        self._events: SimpleQueue[RunEvent | None] = SimpleQueue()
+        self._given = 0
+        self._told = 0
+        self._wanted = 0
+        """Wake the loop when so many are told."""
+        self._news = asyncio.Event()
+        self._error: BaseException | None = None
+        threading.Thread(target=self._work, name="kedge-callback", daemon=True).start()
+
+    async def tell(self, event: RunEvent) -> None:
+        """Hand over an event; waits only if the callback is far behind."""
+        self._given += 1
+        self._events.put(event)
+        if self._given - self._told > AHEAD:
+            await self._until(self._given - AHEAD // 2)
+        if self._error is not None:
+            raise self._error
+
+    async def all_told(self) -> None:
+        """Until the callback has seen all events."""
+        await self._until(self._given)
+
+    async def _until(self, told: int) -> None:
+        while self._told < told and self._error is None:
+            self._news.clear()
+            self._wanted = told
+            if self._told < told and self._error is None:
+                await self._news.wait()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Let the thread end, once its callback lets it."""
+        self._events.put(None)
+
+    def _work(self) -> None:
+        while (event := self._events.get()) is not None:
+            try:
+                self._callback(event)
+            except BaseException as error:  # told to the loop, which logs it
+                self._error = error
+            self._told += 1
+            if self._error is not None or self._told == self._wanted:
+                try:
+                    self._loop.call_soon_threadsafe(self._news.set)
+                except RuntimeError:
+                    return  # the loop has ended; so has whoever waits
+            if self._error is not None:
+                return

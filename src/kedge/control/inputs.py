@@ -23,8 +23,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 def complete_inputs(plan: Plan, given: Mapping[str, Any]) -> bytes:
     """The inputs with defaults filled in, as canonical bytes; BadInput names every fault at once."""
+    if not isinstance(given, Mapping):
+        raise BadInput(
+            f"inputs are a map of names to values, not {type(given).__name__}", code="inputs", where="inputs"
+        )
     faults: list[str] = []
-    unknown = [name for name in given if name not in plan.inputs]
+    unknown = [str(name) for name in given if name not in plan.inputs]
     if unknown:
         faults.append(f"unknown: {', '.join(unknown)}")
     values: dict[str, Any] = {}
@@ -60,5 +64,12 @@ def _misfit(declared: Input, value: Any) -> str:
     if isinstance(value, bool) and bool not in allowed:
         return f"needs {declared.type}, got a boolean"
     if not isinstance(value, allowed):
-        return f"needs {declared.type}, got {type(value).__name__} {str(value)[:40]!r}"
+        return f"needs {declared.type}, got {type(value).__name__} {_shown(value)}"
     return ""
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(str(value)[:40])
+    except Exception:  # of 5,000 digits, or with a __str__ that fails
+        return "that cannot be shown"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import msgspec
@@ -42,6 +43,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     done: int
     questions: int
     size_bytes: int
+    driven: bool = False
+    """Some process drives it at this moment. One that has not ended and is not driven can be resumed."""
     damaged: str = ""
     """What is wrong with it."""
 
@@ -71,7 +74,7 @@ def headline(state: RunState, plan_id: str) -> bytes:
     )
 
 
-def info(head: Head) -> RunInfo:
+def info(head: Head, driven: Callable[[str], bool]) -> RunInfo:
     """A list's line from what the store keeps."""
     damaged = head.damaged
     try:
@@ -79,11 +82,12 @@ def info(head: Head) -> RunInfo:
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         line = Headline(status="unknown")
         damaged = damaged or f"its line in the list cannot be read: {error}"
+    status = "damaged" if damaged else line.status
     return RunInfo(
         id=head.run_id,
         plan=line.plan,
         goal=line.goal,
-        status="damaged" if damaged else line.status,
+        status=status,
         started_at=_when(line.started_at or head.created_at),
         updated_at=_when(head.updated_at),
         ended_at=_when(line.ended_at),
@@ -92,6 +96,7 @@ def info(head: Head) -> RunInfo:
         done=line.done,
         questions=line.questions,
         size_bytes=head.bytes,
+        driven=status not in ENDED and driven(head.run_id),
         damaged=damaged,
     )
 

@@ -17,4 +17,4 @@ def print_progress(event: RunEvent) -> None:
         return
     encoding = sys.stdout.encoding or "utf-8"
     line = str(event).encode(encoding, "replace").decode(encoding)  # a log's encoding must not stop it
-    print(line, flush=True)  # noqa: T201: what it is for
+    print(line, flush=True)  # noqa: T201

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -58,8 +59,7 @@ class Run:
         """
         await self._driver.settled()
         if self._driver.state.ended:
-            for subscription in self._subscriptions:
-                await subscription.finish()
+            await asyncio.gather(*(subscription.finish() for subscription in self._subscriptions))
         return RunResult(self._driver.state, self.plan_id)
 
     async def pause(self, by: str = "") -> None:
@@ -81,8 +81,12 @@ class Run:
     async def close(self) -> None:
         """Let go of it here. It stays in the store and can be resumed."""
         await self._driver.close()
-        for subscription in self._subscriptions:
-            await subscription.close()
+        await self.see_off()
+
+    async def see_off(self) -> None:
+        """Nothing more will happen here: let callbacks see the last of it, then end them."""
+        await asyncio.gather(*(subscription.finish() for subscription in self._subscriptions))
+        await asyncio.gather(*(subscription.close() for subscription in self._subscriptions))
 
     async def drain(self, grace_s: float) -> None:
         """Start nothing more and give what runs some time to end."""

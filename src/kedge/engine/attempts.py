@@ -11,15 +11,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from contextvars import copy_context
 from typing import Any, Protocol
 
 from kedge.base.codec import encode
-from kedge.base.errors import ToolError
+from kedge.base.errors import NotDone, ToolError
 from kedge.base.limits import Limits
-from kedge.engine.failures import failure_of, not_called
+from kedge.engine.failures import failure_of, not_called, short
 from kedge.engine.gates import Gates
 from kedge.engine.processes import Processes
+from kedge.engine.stall import StallWatch
 from kedge.engine.threads import Threads
 from kedge.flow.inputs import Input, Raised, Reported, Returned
 from kedge.flow.program import Node
@@ -31,8 +34,12 @@ from kedge.tools.tool import Tool
 
 GRACE_S = 2.0
 """Given to a cancelled call to end by itself."""
+CLOSED_S = 0.1
+"""Given to a call whose coroutine was closed under it."""
 WATCH_S = 0.01
 """Deadlines are looked at no more often than this."""
+STALL_S = 0.1
+"""A look that comes so much too late was held up, and so were the calls: they are given that time back."""
 _NEVER = float("inf")
 
 
@@ -52,12 +59,19 @@ class Workshop:
         self.gates = gates
         self.limits = limits
         self.threads = Threads()
-        self.processes = Processes()
+        self.processes = Processes(limits.result_bytes)
         self.loop = asyncio.get_running_loop()
         self.thread_id = threading.get_ident()
+        self.runs: set[Attempts] = set()
+        self.stall = StallWatch(self._in_loop)
+
+    def _in_loop(self) -> Iterator[tuple[str, Tool]]:
+        for attempts in self.runs:
+            yield from attempts.in_loop()
 
     async def close(self) -> None:
         """Leave nothing running."""
+        self.stall.close()
         self.threads.close()
         await self.processes.close()
 
@@ -82,8 +96,8 @@ class Attempt:
     """One call in flight. It is also the sink of its tool's reports."""
 
     __slots__ = (
-        "abandoned", "beat_s", "callee", "context", "deadline_s", "owner", "path", "starts", "stop_s", "task",
-        "verdict",
+        "abandoned", "beat_s", "callee", "context", "deadline_s", "owner", "path", "said", "starts", "stop_s",
+        "task", "verdict",
     )  # fmt: skip
 
     def __init__(self, owner: Attempts, callee: Callee, path: str, starts: int, now_s: float) -> None:
@@ -100,13 +114,26 @@ class Attempt:
         self.task: asyncio.Task[None] | None = None
         self.context: Context | None = None
         self.abandoned = False
+        self.said: Mapping[str, Any] | None = None
+        """Progress that a thread reported and the loop has not seen yet."""
 
     def report(self, kind: str, data: Mapping[str, Any]) -> None:
         workshop = self.owner.workshop
+        self.beat_s = workshop.loop.time()
         if threading.get_ident() == workshop.thread_id:
             self.owner.reported(self, kind, data)
-        else:
+        elif kind == "discovery":
             _call(workshop.loop, self.owner.reported, self, kind, data)
+        elif kind == "progress":
+            # Only the last word counts: a thread that never stops talking must not flood the loop.
+            waits, self.said = self.said is not None, data
+            if not waits:
+                _call(workshop.loop, self._pass_on)
+
+    def _pass_on(self) -> None:
+        said, self.said = self.said, None
+        if said is not None:
+            self.owner.reported(self, "progress", said)
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
@@ -126,15 +153,25 @@ class Attempts:
         self._put_now = driver.put_now
         self._run_id = run_id
         self._loop = workshop.loop
+        self._watch_loop = workshop.stall.start
+        workshop.runs.add(self)
         self._give = workshop.gates.give
         self._live: dict[str, Attempt] = {}
+        self._given_up: set[asyncio.Task[None]] = set()
+        """Tasks that ignore being cancelled."""
+        self._none_live: asyncio.Event | None = None
         self._callees: dict[Node, Callee] = {}
         self._next_watch_s = _NEVER
+        self._watched_from_s = 0.0
         self._alarm: asyncio.TimerHandle | None = None
         self.closed = False
 
     def __len__(self) -> int:
         return len(self._live)
+
+    def in_loop(self) -> Iterator[tuple[str, Tool]]:
+        """Calls in flight that run in the event loop itself."""
+        return ((a.path, a.callee.tool) for a in self._live.values() if a.callee.is_async)
 
     def start(self, step: StepState, args: bytes) -> None:
         """Make a call."""
@@ -145,7 +182,7 @@ class Attempts:
             return
         try:
             prepared = callee.decode(args)
-        except ToolError as error:
+        except BaseException as error:  # types of the tool's own read its arguments, and can raise anything
             self._refuse(step, not_called(error))
             return
         now_s = self._loop.time()
@@ -156,10 +193,17 @@ class Attempts:
             context = attempt.context = self._context(attempt, step)
         if callee.is_async:
             attempt.task = self._loop.create_task(self._run(attempt, prepared, context))
+            self._watch_loop()
         elif callee.tool.spec.isolation == "process":
             attempt.task = self._loop.create_task(self._run_process(attempt, step, args))
         else:
-            self.workshop.threads.submit(lambda: self._run_thread(attempt, prepared, context))
+            run = copy_context().run
+            try:
+                self.workshop.threads.submit(lambda: run(self._run_thread, attempt, prepared, context))
+            except RuntimeError as error:
+                del self._live[step.path]
+                self._refuse(step, failure_of(NotDone(f"no thread for it: {error}")))
+                return
         soonest_s = now_s + min(callee.timeout_s, callee.idle_s or _NEVER)
         if soonest_s < self._next_watch_s:
             self._watch_at(soonest_s)
@@ -198,9 +242,9 @@ class Attempts:
     async def _run(self, attempt: Attempt, prepared: Any, context: Context | None) -> None:
         try:
             raw = encode(await attempt.callee.invoke(prepared, context))
-        except GeneratorExit:
-            raise  # the loop is being torn down; there is nobody to tell
         except BaseException as error:  # a tool can raise anything, and must harm only its step
+            if self._loop.is_closed():
+                raise  # everything is being torn down; there is nobody to tell
             self._over(attempt, None, error)
         else:
             self._over(attempt, raw, None)
@@ -210,9 +254,9 @@ class Attempts:
         context = attempt.context or self._context(attempt, step)
         try:
             raw = await self.workshop.processes.call(callee.tool, args, context, attempt)
-        except GeneratorExit:
-            raise
         except BaseException as error:
+            if self._loop.is_closed():
+                raise
             self._over(attempt, None, error)
         else:
             self._over(attempt, raw, None)
@@ -221,6 +265,8 @@ class Attempts:
         raw: bytes | None = None
         failed: BaseException | None = None
         try:
+            if attempt.verdict is not None or self.closed:
+                raise NotDone("it was told to stop before a thread was free for it")
             raw = encode(attempt.callee.invoke(prepared, context))
         except BaseException as error:  # also SystemExit: it ends the step, not the thread
             failed = error
@@ -233,6 +279,8 @@ class Attempts:
         if self._live.get(attempt.path) is attempt:
             del self._live[attempt.path]
             self._give(attempt.callee.node, failure_of(error).category if error is not None else "")
+            if self._none_live is not None and not self._live:
+                self._none_live.set()
         if raw is not None:
             if len(raw) > self.workshop.limits.result_bytes:
                 error = _too_large(len(raw), self.workshop.limits.result_bytes)
@@ -240,13 +288,12 @@ class Attempts:
                 put = self._put if self._live else self._put_now
                 put(Returned(attempt.path, attempt.starts, raw))
                 return
-        if self.closed and isinstance(error, asyncio.CancelledError):
+        if self.closed or error is None:
             return  # the driver is letting go of the run: what was in flight is told apart at resume
-        failure = failure_of(error) if error is not None else None
-        if attempt.verdict is not None and isinstance(error, asyncio.CancelledError | TimeoutError):
-            failure = attempt.verdict
-        if failure is not None:
-            self._put(Raised(attempt.path, attempt.starts, failure, _jitter(attempt)))
+        failure = failure_of(error)
+        if attempt.verdict is not None and not failure.classified:
+            failure = attempt.verdict  # whatever it raised, it did so because it was told to stop
+        self._put(Raised(attempt.path, attempt.starts, failure, _jitter(attempt)))
 
     # --- deadlines
 
@@ -254,13 +301,18 @@ class Attempts:
         if self._alarm is not None:
             self._alarm.cancel()
         self._next_watch_s = when_s
-        self._alarm = self._loop.call_at(max(when_s, self._loop.time() + WATCH_S), self._watch)
+        self._watched_from_s = self._loop.time() + WATCH_S
+        self._alarm = self._loop.call_at(max(when_s, self._watched_from_s), self._watch)
 
     def _watch(self) -> None:
         now_s = self._loop.time()
+        late_s = now_s - max(self._next_watch_s, self._watched_from_s)
         self._alarm, self._next_watch_s = None, _NEVER
         soonest_s = _NEVER
         for attempt in list(self._live.values()):
+            if late_s > STALL_S:
+                attempt.deadline_s += late_s
+                attempt.beat_s += late_s
             idle_s = attempt.callee.idle_s
             idle_at_s = attempt.beat_s + idle_s if idle_s else _NEVER
             if attempt.verdict is not None:
@@ -298,6 +350,9 @@ class Attempts:
         attempt.abandoned = True
         if attempt.task is None:
             self.workshop.threads.give_up()
+        else:
+            self._given_up.add(attempt.task)
+            attempt.task.add_done_callback(self._given_up.discard)
         if verdict is not None:
             self._put(Raised(attempt.path, attempt.starts, verdict, _jitter(attempt)))
 
@@ -314,24 +369,46 @@ class Attempts:
         """A tool said something while it runs."""
         attempt.beat_s = self._loop.time()
         if kind == "discovery":
-            self._put(Reported(attempt.path, attempt.starts, data["what"], data["need"]))
+            self._put(Reported(attempt.path, attempt.starts, short(data["what"]), short(data["need"])))
         elif kind == "progress":
-            self._driver.progress(attempt.path, data["fraction"], data["message"])
+            self._driver.progress(attempt.path, data["fraction"], short(data["message"]))
 
     async def close(self) -> None:
-        """Let go of every call: cancelled, waited for a moment, then left."""
+        """Let go of every call: cancelled, waited for a moment, then left. What still returns counts."""
         self.closed = True
-        tasks = [a.task for a in self._live.values() if a.task is not None]
-        for attempt in self._live.values():
-            if attempt.context is not None:
-                attempt.context.cancelled = True
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=GRACE_S)
+        self.workshop.runs.discard(self)
         if self._alarm is not None:
             self._alarm.cancel()
+        live = list(self._live.values())
+        for attempt in live:
+            if attempt.context is not None:
+                attempt.context.cancelled = True
+            if attempt.task is not None:
+                attempt.task.cancel()
+        if live:
+            self._none_live = asyncio.Event()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._none_live.wait(), GRACE_S)
+        for attempt in self._live.values():
+            attempt.abandoned = True
+            if attempt.task is None:
+                self.workshop.threads.give_up()
+            else:
+                self._given_up.add(attempt.task)
         self._live.clear()
+        await self._end_given_up()
+
+    async def _end_given_up(self) -> None:
+        """A task that ignores being cancelled would keep its loop, and so its process, from ending."""
+        stubborn = list(self._given_up)
+        for task in stubborn:
+            waits_for: Any = getattr(task.get_coro(), "cr_await", None)
+            with suppress(RuntimeError):  # it ignores this too
+                if asyncio.iscoroutine(waits_for):
+                    waits_for.close()
+            task.cancel()
+        if stubborn:
+            await asyncio.wait(stubborn, timeout=CLOSED_S)
 
 
 def _too_large(size: int, limit: int) -> ToolError:

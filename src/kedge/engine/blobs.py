@@ -21,7 +21,7 @@ class Blobs:
         """The bytes of a blob, from memory or from the store."""
         raw = self._cache.get(sha)
         if raw is None and self.log is not None:
-            raw = self.log.blobs.get(sha)
+            raw = self.log.blobs.get(sha) or self.log.writing.get(sha)
         if raw is None:
             raw = self._journal.blob(sha)
             self.keep(sha, raw)

@@ -8,11 +8,10 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import IO, NamedTuple, cast
 
 from kedge.base.errors import KedgeError, NotDone
-from kedge.engine.failures import ToolFailed
-from kedge.engine.frames import Call, Deframer, Message, Raised, Report, Returned, Started, frame
+from kedge.engine.frames import Call, Deframer, Ended, Message, Report, Started, frame
 from kedge.tools.context import Sink
 
 GRACE_S = 0.5
@@ -47,31 +46,31 @@ class Child(asyncio.SubprocessProtocol):
     """A process for one call at a time. Whatever else is in its group ends when it does."""
 
     def __init__(
-        self, setting: Setting, result_bytes: int, lifeline: int, on_ended: Callable[[Child], None]
+        self, setting: Setting, result_bytes: int, lifeline: IO[bytes], on_ended: Callable[[Child], None]
     ) -> None:
         self.setting = setting
         self._result_bytes = result_bytes
         self._lifeline = lifeline
         self._on_ended = on_ended
         self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.SubprocessTransport | None = None
+        self._transport: asyncio.SubprocessTransport  # from connection_made on, before anything else
         self._deframer = Deframer(result_bytes)
         self._last_words = bytearray()
         self._exited = asyncio.Event()
         self._closed = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
-        self._answer: asyncio.Future[tuple[Returned | Raised, bytes]] | None = None
+        self._answer: asyncio.Future[tuple[Ended, bytes]] | None = None
         self._sink: Sink | None = None
         self._tool = ""
-        self._started = False
+        self.started = False
+        """The function of the last call was called."""
         self.idle_timer: asyncio.TimerHandle | None = None
 
     # --- calls
 
-    async def run(self, call: Call, args: bytes, sink: Sink) -> tuple[Returned, bytes]:
-        """Run one call; its result's canonical bytes, or an error. After an error `end` must follow."""
-        assert self._transport is not None
-        self._tool, self._sink, self._started = call.tool, sink, False
+    async def run(self, call: Call, args: bytes, sink: Sink) -> tuple[Ended, bytes]:
+        """Run one call: how it ended, and its result. If this raises, `end` must follow."""
+        self._tool, self._sink, self.started = call.tool, sink, False
         self._last_words.clear()
         self._answer = self._loop.create_future()
         stdin = self._transport.get_pipe_transport(_STDIN)
@@ -81,13 +80,9 @@ class Child(asyncio.SubprocessProtocol):
         if self._exited.is_set():
             self._fail()
         try:
-            answer, payload = await self._answer
+            return await self._answer
         finally:
-            self._answer = None
-        sink.report("usage", {"cpu_s": answer.usage.cpu_s, "rss_bytes": answer.usage.rss_bytes})
-        if isinstance(answer, Raised):
-            raise ToolFailed(answer.failure)
-        return answer, payload
+            self._answer = self._sink = None
 
     def _take(self, message: Message, payload: bytes) -> None:
         answer = self._answer
@@ -96,8 +91,8 @@ class Child(asyncio.SubprocessProtocol):
         if isinstance(message, Report) and self._sink is not None:
             self._sink.report(message.kind, message.data)
         elif isinstance(message, Started):
-            self._started = True
-        elif isinstance(message, Returned | Raised):
+            self.started = True
+        elif isinstance(message, Ended):
             answer.set_result((message, payload))
 
     def _fail(self, why: str = "") -> None:
@@ -105,13 +100,13 @@ class Child(asyncio.SubprocessProtocol):
         if self._answer is None or self._answer.done():
             return
         why = why or self._how_it_ended()
-        if not self._started:
+        if not self.started:
             self._answer.set_exception(NotDone(f"the process for tool {self._tool!r} {why}, before the call"))
         else:
             self._answer.set_exception(ProcessDied(f"the process of tool {self._tool!r} {why}"))
 
     def _how_it_ended(self) -> str:
-        code = self._transport.get_returncode() if self._transport is not None else None
+        code = self._transport.get_returncode()
         if code is None:
             how = "closed its pipes"
         elif code >= 0:
@@ -124,8 +119,7 @@ class Child(asyncio.SubprocessProtocol):
     # --- what asyncio tells
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.SubprocessTransport)
-        self._transport = transport
+        self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == _STDERR:
@@ -145,7 +139,7 @@ class Child(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         # Its number stays taken as long as anything of its group lives.
-        self._signal_group(signal.SIGKILL)
+        self._end_group()
         self._exited.set()
         self._loop.call_later(LINGER_S, self._fail)
         if self._answer is None:
@@ -172,36 +166,37 @@ class Child(asyncio.SubprocessProtocol):
         await asyncio.shield(self.end_soon())
 
     async def _end(self) -> None:
-        assert self._transport is not None
         if self.idle_timer is not None:
             self.idle_timer.cancel()
         try:
-            self._signal_group(signal.SIGTERM)
+            self._end_group(gently=True)
             if not await _within(GRACE_S, self._exited):
-                self._signal_group(signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
+                self._end_group()
                 await _within(REAP_S, self._exited)
         finally:
             self._transport.close()
-            os.close(self._lifeline)
+            self._lifeline.close()
         await _within(LINGER_S, self._closed)
         self._on_ended(self)
 
-    def _signal_group(self, number: signal.Signals) -> None:
-        assert self._transport is not None
+    def _end_group(self, *, gently: bool = False) -> None:
         with suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":
-                self._transport.kill()
+                self._transport.kill()  # there are no groups to signal
             else:
-                os.killpg(self._transport.get_pid() or 0, number)
+                group = self._transport.get_pid()
+                os.killpg(group, signal.SIGTERM if gently else signal.SIGKILL)
 
 
 async def spawn(setting: Setting, result_bytes: int, on_ended: Callable[[Child], None]) -> Child:
     """Start a process. NotDone where the machine has no room for one."""
-    far_end, lifeline = os.pipe()
+    far_end, near_end = os.pipe()
+    lifeline = os.fdopen(near_end, "wb", buffering=0)  # the child closes it when it has ended
     try:
         _, child = await asyncio.get_running_loop().subprocess_exec(
             lambda: Child(setting, result_bytes, lifeline, on_ended),
             sys.executable,
+            "-u",  # what is printed before a crash is not lost in a buffer
             "-c",
             _BOOT,
             str(far_end),
@@ -210,7 +205,7 @@ async def spawn(setting: Setting, result_bytes: int, on_ended: Callable[[Child],
             pass_fds=() if sys.platform == "win32" else (far_end,),
         )
     except BaseException as error:
-        os.close(lifeline)
+        lifeline.close()
         if isinstance(error, OSError):
             raise NotDone(f"no process could be started for the tool: {error}") from error
         raise

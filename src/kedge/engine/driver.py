@@ -24,7 +24,7 @@ from kedge.engine.log import RunLog
 from kedge.engine.writer import Writer
 from kedge.flow.decide import decide
 from kedge.flow.due import due, next_wake
-from kedge.flow.events import RunCancelling
+from kedge.flow.events import RunCancelling, StepInterrupted
 from kedge.flow.inputs import Command, Exhausted, Input, Raised, Ticked
 from kedge.flow.state import RunState
 from kedge.flow.turn import Launch, Turn
@@ -60,6 +60,7 @@ class Driver:
         self.attempts = Attempts(workshop, self, state.run_id)
         self._intake: deque[Input | Receipt] = deque()
         self._scheduled = False
+        self._in_turn = False
         self._held: deque[Launch] = deque()
         """Calls that wait for the disk."""
         self._promised: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -68,7 +69,9 @@ class Driver:
         self._wake_at: int | None = None
         self._run_alarm: asyncio.TimerHandle | None = None
         self._driven_since_s = self._loop.time()
-        self.lost: BaseException | None = None
+        self._resting_since_s: float | None = None
+        """Since when only people can move it: that time does not count as used up."""
+        self.lost: Exception | None = None
         """Why this driver can go on no more."""
         self.stopped = False
         self.draining = False
@@ -77,6 +80,8 @@ class Driver:
         self.on_events: Callable[[], None] = _nothing
         """Called after each append, for followers."""
         self.on_progress: Callable[[str, float | None, str], None] = _no_progress
+        self.on_ended: Callable[[], None] = _nothing
+        """Called once the end is on disk."""
         log.on_durable = self._on_durable
         log.on_lost = self._on_lost
         self._watch_run_time()
@@ -96,8 +101,10 @@ class Driver:
         There is nothing to wait for that could share its turn, so the turn is taken at once: a chain
         of short steps spends a third of its time in the loop's round trips otherwise.
         """
-        self._intake.append(given)
-        if not self._scheduled:
+        if self._scheduled or self._in_turn:  # in a turn: a task that was started there may end at once
+            self.put(given)
+        else:
+            self._intake.append(given)
             self._scheduled = True
             self._context.run(self._turn)
 
@@ -122,17 +129,19 @@ class Driver:
             self._writer.when_written(lambda: self._loop.call_soon(self._turn, context=self._context))
             return
         self._scheduled = False
+        decided: list[Receipt] = []
+        self._in_turn = True
         try:
-            self._take_turn()
-        except BaseException as error:
-            if not isinstance(error, Exception):
-                raise
+            self._take_turn(decided)
+        except Exception as error:
             self._on_lost(error)
+            _refuse(decided, error)
+        finally:
+            self._in_turn = False
 
-    def _take_turn(self) -> None:
+    def _take_turn(self, decided: list[Receipt]) -> None:
         state, intake = self.state, self._intake
         turn = Turn(state, self._clock.now_ms())
-        decided: list[Receipt] = []
         while intake:
             given = intake.popleft()
             if type(given) is Receipt:
@@ -145,6 +154,8 @@ class Driver:
             self._append(turn)
         for receipt in decided:
             self._promise(receipt.decided)
+        if state.open_questions or state.paused or self._resting_since_s is not None:
+            self._account_rest()
         if state.parked:
             self._gates.when_given(self._poke)
         if state.timers or self._wake_at is not None:
@@ -153,15 +164,13 @@ class Driver:
             self._tell_idle()
 
     def _decide_command(self, turn: Turn, receipt: Receipt, decided: list[Receipt]) -> None:
+        decided.append(receipt)
         try:
             decide(turn, receipt.command)
         except InternalError:
             raise
         except KedgeError as refusal:
-            if not receipt.decided.done():
-                receipt.decided.set_exception(refusal)
-        else:
-            decided.append(receipt)
+            _refuse([decided.pop()], refusal)
 
     def _append(self, turn: Turn) -> None:
         log, state = self.log, self.state
@@ -178,8 +187,6 @@ class Driver:
         if state.cancelling and any(type(event) is RunCancelling for event in turn.events):
             self._drop_held()
             self.attempts.cancel_all("the run was cancelled")
-        if state.calls >= state.max_calls:
-            self._exhaust("calls", state.calls)
         if log.size >= state.max_journal_bytes:
             self._exhaust("journal_bytes", log.size)
         self.on_events()
@@ -213,12 +220,24 @@ class Driver:
             wait_s = max(0.0, (at - self._clock.now_ms()) / 1000)
             self._timer = self._loop.call_later(wait_s, self._on_timer)
 
+    def _account_rest(self) -> None:
+        now_s = self._loop.time()
+        rests = self.state.end is None and not self._moves_by_itself
+        if rests and self._resting_since_s is None:
+            self._resting_since_s = now_s
+        elif not rests and self._resting_since_s is not None:
+            self._driven_since_s += now_s - self._resting_since_s
+            self._resting_since_s = None
+
     def _watch_run_time(self) -> None:
-        driven_s = self._loop.time() - self._driven_since_s
+        until_s = self._loop.time() if self._resting_since_s is None else self._resting_since_s
+        driven_s = until_s - self._driven_since_s
         left_s = self.state.limit("run_s") - driven_s
         if left_s <= 0:
             self._exhaust("run_s", driven_s)
             left_s = 1.0  # look again: the limit may be raised
+        elif self._resting_since_s is not None:
+            left_s = max(left_s, 1.0)
         self._run_alarm = self._loop.call_later(left_s, self._watch_run_time)
 
     def _on_timer(self) -> None:
@@ -228,6 +247,12 @@ class Driver:
     # --- the disk
 
     def _on_durable(self) -> None:
+        try:
+            self._keep_promises()
+        except Exception as error:  # the writer serves other runs too
+            self._on_lost(error)
+
+    def _keep_promises(self) -> None:
         durable = self.log.durable_seq
         while self._held and self._held[0][2] <= durable:
             step, args, _ = self._held.popleft()
@@ -237,7 +262,9 @@ class Driver:
             if not future.done():
                 future.set_result(None)
         if self.state.end is not None and durable == self.log.seq:
+            self.stop_alarms()
             self._tell_idle()
+            self.on_ended()
 
     def _promise(self, future: asyncio.Future[None]) -> None:
         """Resolve `future` once everything up to now is on disk."""
@@ -253,7 +280,7 @@ class Driver:
         self._promise(future)
         return future
 
-    def _on_lost(self, error: BaseException) -> None:
+    def _on_lost(self, error: Exception) -> None:
         """The run cannot be driven on here: say so to everybody who waits."""
         if self.lost is not None:
             return
@@ -264,9 +291,11 @@ class Driver:
             extra={"action": "driver_stops", "run": self.state.run_id},
             exc_info=error if isinstance(error, InternalError) else None,
         )  # fmt: skip
-        self._held.clear()
+        self.stop_alarms()
+        self._drop_held()
         self.attempts.cancel_all("its driver stopped")
-        for future in [f for _, f in self._promised] + [r.decided for r in self._intake if type(r) is Receipt]:
+        _refuse([r for r in self._intake if type(r) is Receipt], error)
+        for _, future in self._promised:
             if not future.done():
                 future.set_exception(error)
         self._promised.clear()
@@ -313,19 +342,48 @@ class Driver:
         """Start nothing more, and give what runs some time to end."""
         self.draining = True
         deadline = self._loop.time() + grace_s
-        while len(self.attempts) and self._loop.time() < deadline:
+        while (len(self.attempts) or self._held) and self._loop.time() < deadline:
             await asyncio.sleep(0.01)
 
     async def close(self) -> None:
         """Let go of the run. What is in flight is told apart when it is resumed."""
+        self.draining = True
+        self.stop_alarms()
+        if self.lost is None and self.state.end is None:
+            self._take_back_held()
+        await self.attempts.close()
+        if not self.stopped and self._intake:
+            self._turn()  # what came back in the meantime
         self.stopped = True
+        self.stop_alarms()
+        stopped = KedgeError(f"run {self.state.run_id} is not driven here any more", code="stopped")
+        _refuse([r for r in self._intake if type(r) is Receipt], stopped)
+        self._intake.clear()
+        self._tell_idle()
+        self.on_events()
+
+    def _take_back_held(self) -> None:
+        """Calls that were announced and not made: they are to be made by the next driver, and nobody need ask."""
+        turn = Turn(self.state, self._clock.now_ms())
+        while self._held:
+            step, _, _ = self._held.popleft()
+            self._gates.give(step.node)
+            turn.emit(StepInterrupted(path=step.path))
+        if turn.events:
+            self.log.append(turn.events, turn.now, turn.blobs)
+            self._writer.dirty(self.log)
+
+    def stop_alarms(self) -> None:
+        """Nothing more is due at any time."""
         for alarm in (self._timer, self._run_alarm):
             if alarm is not None:
                 alarm.cancel()
-        self._held.clear()
-        await self.attempts.close()
-        self._tell_idle()
-        self.on_events()
+
+
+def _refuse(receipts: list[Receipt], error: Exception) -> None:
+    for receipt in receipts:
+        if not receipt.decided.done():
+            receipt.decided.set_exception(error)
 
 
 def _nothing() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import traceback
 
 import msgspec
 
-from kedge.base.errors import Category, KedgeError, NotDone, NotSerializable, ToolError
+from kedge.base.errors import CATEGORIES, Category, KedgeError, NotDone, NotSerializable, ToolError
 from kedge.flow.words import Failure
 
 MESSAGE_CHARACTERS = 2_000
@@ -37,38 +38,46 @@ class ToolFailed(Exception):
 
 def failure_of(error: BaseException) -> Failure:
     """`error` as the run records it. Never raises, whatever the exception does."""
+    try:
+        return _failure_of(error)
+    except BaseException:  # its attributes are the tool's too: any of them may be missing, or raise
+        name = type(error).__name__
+        return Failure(category="bug", code=short(name), message=short(f"{name}: (it cannot be described)"))
+
+
+def _failure_of(error: BaseException) -> Failure:
     if isinstance(error, ToolFailed):
         return error.failure
     if isinstance(error, ToolError):
         return Failure(
-            category=error.category,
-            code=error.code,
-            message=_short(error.message),
+            category=error.category if error.category in CATEGORIES else "bug",
+            code=short(error.code),
+            message=short(error.message),
             classified=True,
             not_done=isinstance(error, NotDone),
-            retry_after_s=error.retry_after_s,
-            remedy=_short(error.remedy),
+            retry_after_s=_wait_s(error.retry_after_s),
+            remedy=short(error.remedy),
         )
     if isinstance(error, NotSerializable):
         return Failure(
             category="not_serializable",
-            code=error.code,
-            message=_short(f"result{error.path.removeprefix('$')}: {error.message}"),
+            code=short(error.code),
+            message=short(f"result{error.path.removeprefix('$')}: {error.message}"),
             classified=True,
-            remedy=_short(error.remedy),
+            remedy=short(error.remedy),
         )
     if isinstance(error, KedgeError):
-        return Failure(category="bug", code=error.code, message=_short(str(error)), trace=_trace(error))
+        return Failure(category="bug", code=short(error.code), message=short(str(error)), trace=_trace(error))
     category: Category = next((c for kind, c in _CATEGORIES if isinstance(error, kind)), "bug")
     return Failure(
         category=category,
-        code=type(error).__name__,
-        message=_short(f"{type(error).__name__}: {_text(error)}"),
+        code=short(type(error).__name__),
+        message=short(f"{type(error).__name__}: {_text(error)}"),
         trace=_trace(error),
     )
 
 
-def not_called(error: ToolError) -> Failure:
+def not_called(error: BaseException) -> Failure:
     """The arguments did not fit: the call was never made."""
     return msgspec.structs.replace(failure_of(error), not_done=False, classified=True)
 
@@ -76,18 +85,25 @@ def not_called(error: ToolError) -> Failure:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # an exception whose __str__ raises is still that step's failure
+    except BaseException:  # an exception whose __str__ raises is still that step's failure
         return "(its message cannot be shown)"
 
 
-def _short(text: str) -> str:
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    if len(text) <= MESSAGE_CHARACTERS:
-        return text
-    return text[:MESSAGE_CHARACTERS] + f" … ({len(text):,} characters)"
+def short(said: object) -> str:
+    """What a tool said, as text that can be stored: a tool may hand over anything, of any length."""
+    text = said if isinstance(said, str) else str(said)
+    length = len(text)
+    text = text[:MESSAGE_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
+    return text if length <= MESSAGE_CHARACTERS else text + f" … ({length:,} characters)"
+
+
+def _wait_s(asked: object) -> float | None:
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or math.isnan(asked):
+        return None
+    return max(0.0, float(min(asked, 1e9)))
 
 
 def _trace(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if "/kedge/engine/" not in f.filename and "/kedge/tools/" not in f.filename]
-    return "\n".join(f"{f.filename}:{f.lineno} in {f.name}" for f in own[-TRACE_LINES:])
+    return short("\n".join(f"{f.filename}:{f.lineno} in {f.name}" for f in own[-TRACE_LINES:]))

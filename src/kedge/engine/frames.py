@@ -57,22 +57,16 @@ class Usage(msgspec.Struct, frozen=True):
     """The peak of its process's own memory."""
 
 
-class Returned(msgspec.Struct, frozen=True, tag="returned"):
-    """The result is in the payload."""
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """The call is over. Without a failure its result is in the payload."""
 
     usage: Usage
     alone: bool
     """No process that the call started is left."""
+    failure: Failure | None = None
 
 
-class Raised(msgspec.Struct, frozen=True, tag="raised"):
-    """There is no result."""
-
-    usage: Usage
-    failure: Failure
-
-
-Message = Call | Started | Report | Returned | Raised
+Message = Call | Started | Report | Ended
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Message).decode
 
@@ -82,7 +76,7 @@ def frame(message: Message, payload_size: int = 0) -> bytes:
     head = _encode(message)
     if len(head) > MESSAGE_BYTES_MAX:
         raise KedgeError(
-            f"a {type(message).__name__} of {len(head):,} bytes is too long, {MESSAGE_BYTES_MAX:,} are allowed",
+            f"a {type(message).__name__} of {len(head):,} bytes is too long; at most {MESSAGE_BYTES_MAX:,}",
             code="long_message",
             remedy="return long texts, do not report them",
         )

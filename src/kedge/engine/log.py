@@ -15,7 +15,6 @@ from kedge.flow.events import Event, encode_event
 from kedge.journal.entry import Append, Entry, Lease
 
 _header = Struct(">QQQ").pack
-_new_entry = tuple.__new__
 
 
 class RunLog:
@@ -31,12 +30,15 @@ class RunLog:
         self.tail: list[Entry] = []
         """Events after `tail_from`, newest last: those not on disk yet, and some that are."""
         self.blobs: dict[str, bytes] = {}
+        """What the next append carries."""
+        self.writing: dict[str, bytes] = {}
+        """What an append that is on its way to the disk carries."""
         self.oldest_s = 0.0
         """Monotonic time of the first event that is not on disk yet."""
         self.headline: Callable[[], bytes] = bytes
         """Makes the run's line in lists."""
         self.on_durable: Callable[[], None] = _nothing
-        self.on_lost: Callable[[BaseException], None] = _ignore
+        self.on_lost: Callable[[Exception], None] = _ignore
 
     @property
     def behind(self) -> int:
@@ -55,7 +57,7 @@ class RunLog:
             seq += 1
             # The journal's `chain`, spelled out: this is the hottest line of the engine.
             chain = crc32(data, crc32(_header(seq, epoch, at), chain))
-            add(_new_entry(Entry, (seq, epoch, at, data, chain)))
+            add(Entry(seq, epoch, at, data, chain))
             size += len(data)
         self.seq, self.chain, self.size = seq, chain, size
         if blobs:
@@ -68,11 +70,12 @@ class RunLog:
         append = Append(
             self.lease.run_id, self.lease.epoch, self.durable_seq, entries, self.blobs, self.headline()
         )
-        self.blobs = {}
+        self.writing, self.blobs = self.blobs, {}
         return append
 
     def written(self, append: Append) -> None:
         """`append` is on disk."""
+        self.writing = {}
         if append.entries:
             self.durable_seq = append.entries[-1].seq
             if self.durable_seq < self.seq:
@@ -90,5 +93,5 @@ def _nothing() -> None:
     return None
 
 
-def _ignore(error: BaseException) -> None:
+def _ignore(error: Exception) -> None:
     return None

@@ -8,7 +8,6 @@ tool, so that its `finally` blocks and context managers clean up in the moment i
 from __future__ import annotations
 
 import faulthandler
-import io
 import os
 import signal
 import sys
@@ -24,10 +23,9 @@ from kedge.base.errors import ToolError
 from kedge.engine.frames import (
     LENGTHS_BYTES,
     Call,
+    Ended,
     Message,
-    Raised,
     Report,
-    Returned,
     Started,
     Usage,
     frame,
@@ -110,8 +108,6 @@ def _take_pipes() -> tuple[int, _Pipe]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # what was printed before a crash is seen
     return calls, _Pipe(answers)
 
 
@@ -124,6 +120,7 @@ def _die_with_engine(lifeline: int) -> None:
 
     Nothing is ever written to the lifeline; it ends when the engine's process does.
     """
+
     def watch() -> None:
         os.read(lifeline, 1)
         os.killpg(os.getpgrp(), signal.SIGKILL)
@@ -171,11 +168,11 @@ class _Server:
         if os.getpid() != self._process_id:
             os._exit(0)  # the tool forked and both came back: only one of them has the pipes
         if failed is None:
-            self._pipe.send(Returned(meter.read(), _is_alone()), raw)
+            self._pipe.send(Ended(meter.read(), _is_alone()), raw)
         else:
             from kedge.engine.failures import failure_of  # brings asyncio, which most calls do not need
 
-            self._pipe.send(Raised(meter.read(), failure_of(failed)))
+            self._pipe.send(Ended(meter.read(), _is_alone(), failure_of(failed)))
 
     def _result(self, call: Call, args: bytes) -> bytes:
         found = _load(call.source)

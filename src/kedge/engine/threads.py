@@ -22,16 +22,25 @@ class Threads:
         self._lock = threading.Lock()
         self._threads = 0
         self._jobs = 0
+        self._closed = False
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Run `job` in some thread. It must not raise."""
+        """Run `job` in some thread. It must not raise. RuntimeError: the system has no thread left."""
         with self._lock:
+            if self._jobs >= self._threads and self._threads < MAX_THREADS:
+                self._add_thread()
             self._jobs += 1
-            if self._jobs > self._threads and self._threads < MAX_THREADS:
-                self._threads += 1
-                name = f"kedge-tool-{self._threads}"
-                threading.Thread(target=self._work, name=name, daemon=True).start()
         self._queue.put(job)
+
+    def _add_thread(self) -> None:
+        name = f"kedge-tool-{self._threads + 1}"
+        try:
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+        else:
+            self._threads += 1
 
     def give_up(self) -> None:
         """One call will not come back in time: do not count its thread."""
@@ -48,11 +57,15 @@ class Threads:
     def _work(self) -> None:
         while (job := self._queue.get()) is not None:
             job()
+            del job  # or it keeps what the call returned alive until the next one
             with self._lock:
                 self._jobs -= 1
+                if self._closed:
+                    return
 
     def close(self) -> None:
         """Let idle threads end. Busy ones are daemons and hold nobody up."""
         with self._lock:
+            self._closed = True
             for _ in range(max(0, self._threads)):
                 self._queue.put(None)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from kedge.base.errors import NotOwner, StoreFull
+from kedge.base.errors import InternalError, NotOwner, StoreDamaged, StoreFull
 from kedge.engine.log import RunLog
 from kedge.engine.ports import Journal
 from kedge.journal.entry import Append
@@ -27,6 +27,8 @@ MAX_BEHIND_EVENTS = 1_000
 MAX_BEHIND_S = 0.020
 INLINE_SYNC_S = 0.001
 FULL_RETRY_S = 1.0
+PROBE_AFTER = 20
+"""Commits in the thread before one in the loop measures the disk again."""
 
 _log = logging.getLogger("kedge.writer")
 
@@ -40,11 +42,14 @@ class Writer:
         self._dirty: dict[str, RunLog] = {}
         self._thread: ThreadPoolExecutor | None = None
         self._busy = False
+        self._in_thread = 0
         self._soon = False
         self._alarm: asyncio.TimerHandle | None = None
         self._sync_s = 0.0
         """How long the last commits took, smoothed."""
         self._waiting: list[Callable[[], None]] = []
+        self._retry: asyncio.TimerHandle | None = None
+        self._closed = False
         self.full = ""
         """Why nothing can be written at the moment; empty: it can."""
 
@@ -93,7 +98,7 @@ class Writer:
             self._alarm.cancel()
             self._alarm = None
         batch = [(log, log.pending()) for log in logs]
-        if self._sync_s <= INLINE_SYNC_S:
+        if self._is_quick():
             try:
                 self._commit(batch)
             except Exception as error:
@@ -107,6 +112,12 @@ class Writer:
         future = self._loop.run_in_executor(self._thread, self._commit, batch)
         future.add_done_callback(lambda done: self._thread_done(batch, done.exception()))
 
+    def _is_quick(self) -> bool:
+        """Whether to commit in the loop. Now and then a slow disk is tried there again: what a thread
+        measures beside a busy loop is mostly its wait for the interpreter."""
+        self._in_thread = 0 if self._sync_s <= INLINE_SYNC_S or self._in_thread >= PROBE_AFTER else self._in_thread + 1
+        return self._in_thread == 0
+
     def _commit(self, batch: list[tuple[RunLog, Append]]) -> None:
         started = time.perf_counter()
         self._journal.commit([append for _, append in batch])
@@ -119,8 +130,10 @@ class Writer:
         self._busy = False
         if error is None:
             self._written(batch)
-        else:
+        elif isinstance(error, Exception):
             self._failed(batch, error)
+        else:
+            raise error
         if self._dirty:
             self.flush_soon()
 
@@ -131,18 +144,18 @@ class Writer:
         for callback in waiting:
             callback()
 
-    def _failed(self, batch: list[tuple[RunLog, Append]], error: BaseException) -> None:
+    def _failed(self, batch: list[tuple[RunLog, Append]], error: Exception) -> None:
         if isinstance(error, StoreFull):
             self._hold(batch, error)
             return
-        if isinstance(error, NotOwner) and len(batch) > 1:
+        if isinstance(error, NotOwner | StoreDamaged | InternalError) and len(batch) > 1:
             self._one_by_one(batch)
             return
         for log, _ in batch:
             log.on_lost(error)
 
     def _one_by_one(self, batch: list[tuple[RunLog, Append]]) -> None:
-        """One of the runs has another owner: the others must not suffer for it."""
+        """One of the runs has another owner, or is damaged: the others must not suffer for it."""
         for pair in batch:
             try:
                 self._commit([pair])
@@ -158,14 +171,20 @@ class Writer:
         for log, append in batch:
             log.blobs = {**append.blobs, **log.blobs}
             self._dirty[log.lease.run_id] = log
-        self._loop.call_later(FULL_RETRY_S, self._try_again)
+        if self._retry is None and not self._closed:
+            self._retry = self._loop.call_later(FULL_RETRY_S, self._try_again)
 
     def _try_again(self) -> None:
+        self._retry = None
         self.full = ""
         self.flush()
 
     async def close(self) -> None:
         """Write what is left, then stop."""
+        self._closed = True
+        if self._retry is not None:
+            self._retry.cancel()
+            self._try_again()
         while self._busy or (self._dirty and not self.full):
             self.flush()
             await asyncio.sleep(0.001 if self._busy else 0)

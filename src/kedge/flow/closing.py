@@ -17,13 +17,13 @@ from kedge.plan.expr import Absent
 
 def close(turn: Turn, step: StepState | None) -> None:
     """Everything in `step` (None: in the run) is settled."""
+    if not turn.state.is_over(step):
+        return
     if step is None:
-        if turn.state.root.open == 0:
-            _end_run(turn)
-    elif step.status is StepStatus.RUNNING and step.items is not None:
-        if step.open == 0:
-            _close_items(turn, step, step.items)
-    elif step.status is StepStatus.RUNNING and step.inner is not None and step.inner.open == 0:
+        _end_run(turn)
+    elif step.items is not None:
+        _close_items(turn, step, step.items)
+    elif step.inner is not None:
         _close_composite(turn, step, step.inner)
 
 
@@ -35,6 +35,9 @@ def _failed_for_good(scope: ScopeState) -> list[StepState]:
 def _close_items(turn: Turn, step: StepState, items: list[StepState]) -> None:
     failed = [item for item in items if item.status is StepStatus.FAILED]
     done = any(item.outcome is Outcome.DONE for item in items)
+    if items and not failed and not done:
+        turn.emit(ev.StepSkipped(path=step.path, reason="empty"))
+        return
     if failed and (step.node.required or not done):
         paths = ", ".join(item.path for item in failed[:5]) + (" …" if len(failed) > 5 else "")
         first = failed[0].error
@@ -53,11 +56,18 @@ def _close_composite(turn: Turn, step: StepState, scope: ScopeState) -> None:
     failed = _failed_for_good(scope)
     if failed:
         _fail_composite(turn, step, failed)
-    elif not any(child.outcome is Outcome.DONE for child in scope.steps):
-        turn.emit(ev.StepSkipped(path=step.path, reason="empty"))
     else:
-        needs_value = step.node.expect is not None or step.node.step.loop is not None
-        conclude(turn, step, result_bytes(turn.state, step) if needs_value else b"")
+        raw = result_bytes(turn.state, step) if step.node.tested else b""
+        conclude(turn, step, raw, empty=not _did_something(scope))
+
+
+def _did_something(scope: ScopeState) -> bool:
+    found: ScopeState | None = scope
+    while found is not None:
+        if any(child.outcome is Outcome.DONE for child in found.steps):
+            return True
+        found = found.earlier
+    return False
 
 
 def _fail_composite(turn: Turn, step: StepState, failed: list[StepState]) -> None:
@@ -69,7 +79,11 @@ def _fail_composite(turn: Turn, step: StepState, failed: list[StepState]) -> Non
         classified=True,
     )
     retry = step.node.retry
-    if step.attempt < retry.attempts and failure.category in retry.on and step.node.effect in ("pure", "read"):
+    if (
+        step.attempt < retry.attempts
+        and failure.category in retry.on
+        and step.node.effect in ("pure", "read")
+    ):
         wait_s = min(retry.backoff_s * 2.0 ** min(step.attempt - 1, 30), retry.max_backoff_s)
         at = turn.now + int(wait_s * 1000)
         turn.emit(ev.RetryScheduled(path=step.path, attempt=step.attempt + 1, error=failure, at=at))
@@ -99,7 +113,9 @@ def _end_run(turn: Turn) -> None:
         outputs = encode(values) if values else b""
         answer = state.program.answer.render(resolve) if state.program.answer is not None else None
     except BadInput as error:
-        failure = Failure(category="invalid_input", code="outputs", message=f"outputs: {error}", classified=True)
+        failure = Failure(
+            category="invalid_input", code="outputs", message=f"outputs: {error}", classified=True
+        )
         turn.emit(ev.RunEnded(status=RunStatus.FAILED, error=failure))
         return
     raw, blob = turn.store(outputs) if outputs else (ev.NONE, None)

@@ -11,19 +11,26 @@ from kedge.flow.words import INLINE_BYTES, Failure
 from kedge.plan.expr import evaluate_condition
 
 
-def conclude(turn: Turn, step: StepState, raw: bytes) -> None:
-    """`step` came back with `raw`: decide what that means for the step."""
+def conclude(turn: Turn, step: StepState, raw: bytes, empty: bool = False) -> None:
+    """`step` came back with `raw`: decide what that means for the step.
+
+    `empty`: it is a composite in which nothing was done, in this round or any before.
+    """
     node = step.node
     loop = node.step.loop
-    failure = _unmet(turn.state, step, raw) if node.expect is not None else None
+    failure = _unmet(turn.state, step, raw) if node.expect is not None and not empty else None
     if failure is not None:
         turn.emit(ev.StepFailed(path=step.path, error=failure))
+        return
+    if empty and (loop is None or step.iteration + 1 >= loop.times):
+        turn.emit(ev.StepSkipped(path=step.path, reason="empty"))
         return
     if loop is not None:
         try:
             again = _another_round(turn.state, step, raw)
         except BadInput as error:
-            failure = Failure(category="invalid_input", code=error.code, message=f"until: {error}")
+            text = f"until: {error}"
+            failure = Failure(category="invalid_input", code=error.code, message=text, classified=True)
             turn.emit(ev.StepFailed(path=step.path, error=failure))
             return
         if again is None:
@@ -35,7 +42,9 @@ def conclude(turn: Turn, step: StepState, raw: bytes) -> None:
             value, blob = turn.store(raw)
             next_at = turn.now + int(loop.delay_s * 1000)
             turn.emit(
-                ev.RoundEnded(path=step.path, iteration=step.iteration, result=value, blob=blob, next_at=next_at)
+                ev.RoundEnded(
+                    path=step.path, iteration=step.iteration, result=value, blob=blob, next_at=next_at
+                )
             )
             return
         if loop.collect == "all":

@@ -65,18 +65,18 @@ def _returned(turn: Turn, given: inp.Returned) -> None:
 def _raised(turn: Turn, given: inp.Raised) -> None:
     state, error = turn.state, given.error
     step = _attempt(state, given.path, given.starts)
-    if step is None or (step.status is StepStatus.IN_DOUBT and not error.classified):
+    if step is None:
         return
-    if step.status is StepStatus.IN_DOUBT:
-        _close_doubt(turn, step, "failed", "late failure")
-        turn.emit(ev.StepFailed(path=step.path, error=error))
-        return
-    effect = step.node.effect
     certain = error.classified or error.not_done
-    if effect == "effect" and not certain:
-        _doubt(turn, step, error)
-    elif state.cancelling:
+    if step.status is StepStatus.IN_DOUBT:
+        if not certain:
+            return
+        _close_doubt(turn, step, "failed", "late failure")
+    elif state.cancelling and (certain or step.node.effect != "effect"):
         turn.emit(ev.StepCancelled(path=step.path))
+        return
+    if step.node.effect == "effect" and not certain:
+        _doubt(turn, step, error)
     elif _may_retry(step, error):
         wait_s = _backoff_s(step, error, given.jitter)
         at = turn.now + int(wait_s * 1000)
@@ -87,11 +87,9 @@ def _raised(turn: Turn, given: inp.Raised) -> None:
 
 def _may_retry(step: StepState, error: Failure) -> bool:
     retry = step.node.retry
-    if step.attempt >= retry.attempts:
+    if step.attempt >= retry.attempts or error.category not in retry.on:
         return False
-    if step.node.effect == "effect":
-        return error.not_done
-    return error.category in retry.on or error.not_done
+    return error.not_done or step.node.effect != "effect"
 
 
 def _backoff_s(step: StepState, error: Failure, jitter: float) -> float:
@@ -132,44 +130,56 @@ def _close_doubt(turn: Turn, step: StepState, answer: str, by: str) -> None:
 
 def _resumed(turn: Turn, given: inp.Resumed) -> None:
     state = turn.state
-    was_ended = state.ended
     turn.emit(ev.RunResumed(retry_failed=given.retry_failed, changed_tools=given.changed_tools))
-    if was_ended:
+    if state.end is not None:
         return
     for step in [s for s in state.steps.values() if s.status is StepStatus.RUNNING and s.is_call]:
         if step.node.effect in RETRYABLE_UNASKED:
             turn.emit(ev.StepInterrupted(path=step.path))
         else:
             error = Failure(
-                category="in_doubt", code="driver_lost", message="the process that drove the run ended during the call"
+                category="in_doubt",
+                code="driver_lost",
+                message="the process that drove the run ended during the call",
             )
             _doubt(turn, step, error)
-    if given.changed_tools and not state.blocked_by:
-        names = ", ".join(given.changed_tools)
-        turn.emit(
-            ev.QuestionAsked(
-                question=_question_id(state),
-                reason="tool_changed",
-                text=f"These tools with effects are not what they were when the run began: {names}. Go on with them?",
-                options=("go on", "stop"),
-            )
-        )
+    if given.changed_tools:
+        _ask_about_tools(turn, given.changed_tools)
+
+
+def _ask_about_tools(turn: Turn, changed: tuple[str, ...]) -> None:
+    names = ", ".join(changed)
+    text = f"These tools with effects are not what they were when the run began: {names}. Go on with them?"
+    questions = turn.state.questions
+    if any(q.open and q.asked.text == text for q in questions.values()):
+        return  # asked when it was resumed before
+    question = ev.QuestionAsked(
+        question=_question_id(turn.state), reason="tool_changed", text=text, options=("go on", "stop")
+    )
+    turn.emit(question)
 
 
 def _exhausted(turn: Turn, given: inp.Exhausted) -> None:
     state = turn.state
-    if state.end is not None or any(
-        q.open and q.asked.limit == given.limit for q in state.questions.values()
-    ):
-        return
-    allowed = state.limit(given.limit)
-    turn.emit(ev.LimitReached(limit=given.limit, value=given.value))
+    over = state.end is not None or state.cancelling or bool(state.stopped_by)
+    asked = any(q.open and q.asked.limit == given.limit for q in state.questions.values())
+    if given.limit == "calls":
+        return  # counted by the state itself: `due` asks when a call is to be made that may not be
+    if not over and not asked and given.value >= state.limit(given.limit):
+        ask_limit(turn, given.limit, given.value)
+
+
+def ask_limit(turn: Turn, limit: str, value: float) -> None:
+    """A limit of the run is used up: nothing starts until somebody says how to go on."""
+    state = turn.state
+    allowed = state.limit(limit)
+    turn.emit(ev.LimitReached(limit=limit, value=value))
     turn.emit(
         ev.QuestionAsked(
             question=_question_id(state),
             reason="limit",
-            limit=given.limit,
-            text=f"The run used up its limit {given.limit} ({allowed:g}). Raise it, or stop?",
+            limit=limit,
+            text=f"The run used up its limit {limit} ({allowed:g}). Raise it, or stop?",
             options=("raise", "stop"),
         )
     )
@@ -185,7 +195,9 @@ def _command(turn: Turn, given: inp.Command) -> None:
     match given.kind:
         case "pause":
             if state.paused or state.cancelling:
-                raise Refused(f"the run is {state.status}", code="cannot_pause", allowed=["unpause", "cancel"])
+                raise Refused(
+                    f"the run is {state.status}", code="cannot_pause", allowed=["unpause", "cancel"]
+                )
             turn.emit(ev.RunPaused(by=given.by))
         case "unpause":
             if not state.paused:
@@ -256,4 +268,3 @@ def _answer_doubt(turn: Turn, given: inp.Command, question: Question) -> None:
         said = f"{given.by or 'a person'} says that it did not happen"
         failure = Failure(category="in_doubt", code="answered_failed", message=said, classified=True)
         turn.emit(ev.StepFailed(path=step.path, error=failure))
-

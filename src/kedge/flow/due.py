@@ -13,7 +13,9 @@ from kedge.base.codec import decode, digest, encode
 from kedge.base.errors import BadInput
 from kedge.flow import events as ev
 from kedge.flow.closing import close
-from kedge.flow.names import fill_hole, find, render_args, resolver
+from kedge.flow.conclude import conclude
+from kedge.flow.decide import ask_limit
+from kedge.flow.names import fill_hole, render_args, resolver
 from kedge.flow.program import Node
 from kedge.flow.render import Args
 from kedge.flow.state import RunState, StepState
@@ -27,6 +29,10 @@ class Gate(Protocol):
 
     def take(self, node: Node) -> str:
         """Take a place for one call; "" if there is one, else the name of what is used up."""
+        ...
+
+    def give(self, node: Node) -> None:
+        """The place is not needed after all."""
         ...
 
     def room(self, name: str) -> int:
@@ -51,10 +57,10 @@ def due(turn: Turn, gate: Gate) -> None:
         return
     if state.paused or state.blocked_by:
         return
-    if state.timers:
-        _wake(turn)
     if state.parked:
         _unpark(state, gate)
+    if state.timers:
+        _wake(turn)
     while True:
         if state.fresh:
             _look_at(turn, state.fresh.pop())
@@ -62,7 +68,7 @@ def due(turn: Turn, gate: Gate) -> None:
             close(turn, state.closing.pop())
             if state.end is not None:
                 return
-        elif not _start_next(turn, gate):
+        elif not _start_next(turn, gate) and not (state.timers and _wake(turn)):
             return
 
 
@@ -81,22 +87,38 @@ def _stop(turn: Turn) -> None:
     """A person chose to stop at a limit: let what runs finish, start nothing, then end."""
     state = turn.state
     if not state.running:
-        error = Failure(category="limit", code="stopped", message=f"stopped at {state.stopped_by}", classified=True)
+        error = Failure(
+            category="limit", code="stopped", message=f"stopped at {state.stopped_by}", classified=True
+        )
         turn.emit(ev.RunEnded(status=RunStatus.FAILED, error=error))
 
 
-def _wake(turn: Turn) -> None:
+def _wake(turn: Turn) -> bool:
+    """Go on with what waited for this time; False if nothing did."""
     state = turn.state
+    woken = False
     while (at := next_wake(state)) is not None and at <= turn.now:
+        woken = True
         step = heappop(state.timers)[2]
         step.wake_at = 0
         if step.node.is_sleep:
-            turn.emit(ev.StepSucceeded(path=step.path, result=ev.Raw(b"null"), version=state.version))
+            _wake_sleep(turn, step)
         elif step.node.scope is not None:
             _start_composite(turn, step)
         else:
             state.order += 1
             heappush(state.ready, (step.node.rank, state.order, step))
+    return woken
+
+
+def _wake_sleep(turn: Turn, step: StepState) -> None:
+    if step.attempt:  # it slept; without an attempt it was the pause before its next round
+        conclude(turn, step, b"null")
+        return
+    try:
+        _start_sleep(turn, step)
+    except BadInput as error:
+        _fail(turn, step, error)
 
 
 def _unpark(state: RunState, gate: Gate) -> None:
@@ -151,7 +173,7 @@ def _enter(turn: Turn, step: StepState) -> bool:
 
 def _joined(turn: Turn, step: StepState) -> bool:
     node = step.node
-    deps = [find(step, node, name) for name in node.places]
+    deps = [step.needed(name) for name in node.places]
     outcomes = [dep.outcome for dep in deps]
     if node.join == "settled":
         return True
@@ -182,7 +204,9 @@ def _expand(turn: Turn, step: StepState) -> None:
         raise _foreach_error(step, f"foreach needs a list, this is {type(items).__name__}")
     allowed = state.limit("expansions")
     if len(items) > allowed:
-        raise _foreach_error(step, f"foreach over {len(items):,} items, the limit expansions is {allowed:,.0f}")
+        raise _foreach_error(
+            step, f"foreach over {len(items):,} items, the limit expansions is {allowed:,.0f}"
+        )
     raw, blob = turn.store(encode(items))
     turn.emit(
         ev.StepExpanded(path=step.path, count=len(items), items=raw, blob=blob, generation=step.generation)
@@ -204,14 +228,23 @@ def _start_composite(turn: Turn, step: StepState) -> None:
 def _start_sleep(turn: Turn, step: StepState) -> None:
     seconds = decode(render_args(turn.state, step)).get("seconds")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
-        raise BadInput(f"sleep needs seconds, a number from 0, not {seconds!r}", code="sleep", where=step.path)
+        raise BadInput(
+            f"sleep needs seconds, a number from 0, not {seconds!r}", code="sleep", where=step.path
+        )
     turn.emit(ev.StepWaiting(path=step.path, until=turn.now + int(seconds * 1000)))
 
 
-def _fail(turn: Turn, step: StepState, error: BadInput) -> None:
-    failure = Failure(
-        category="invalid_input", code=error.code, message=str(error), classified=True, not_done=True
+def _too_large(state: RunState, size: int) -> BadInput:
+    return BadInput(
+        f"the arguments are {size:,} bytes, the limit args_bytes is {state.limit('args_bytes'):,.0f}",
+        code="args_bytes",
+        remedy="write a file and pass its path",
     )
+
+
+def _fail(turn: Turn, step: StepState, error: BadInput) -> None:
+    category = "limit" if error.code == "args_bytes" else "invalid_input"
+    failure = Failure(category=category, code=error.code, message=str(error), classified=True, not_done=True)
     turn.emit(ev.StepFailed(path=step.path, error=failure))
 
 
@@ -228,11 +261,16 @@ def _start_next(turn: Turn, gate: Gate) -> bool:
         step = entry[2]
         if step.status is not _READY and (step.status is not StepStatus.WAITING or step.wake_at):
             continue
+        if state.calls >= state.max_calls:
+            heappush(ready, entry)
+            ask_limit(turn, "calls", state.calls)
+            return False
         taken = gate.take(step.node)
         if taken:
             heappush(state.parked.setdefault(taken, []), entry)
             continue
         if not _start(turn, step):
+            gate.give(step.node)
             return True  # it failed, which may have freed others
     return bool(state.fresh or state.closing)
 
@@ -257,10 +295,12 @@ def _start(turn: Turn, step: StepState) -> bool:
     except BadInput as error:
         _fail(turn, step, error)
         return False
+    if len(raw) > turn.state.max_args_bytes:
+        _fail(turn, step, _too_large(turn.state, len(raw)))
+        return False
     if step.starts == 0 and step.generation == 0 and len(raw) <= INLINE_BYTES:
         turn.emit(ev.StepStarted(path=step.path, args=ev.Raw(raw)))  # nearly all of them
     else:
         _emit_started(turn, step, raw)
     turn.launches.append((step, raw, turn.state.seq))
     return True
-

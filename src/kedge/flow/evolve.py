@@ -11,14 +11,13 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import Any
 
-from kedge.base.errors import InternalError
 from kedge.flow import events as ev
-from kedge.flow.program import Scope
+from kedge.flow.reopen import reopen
+from kedge.flow.scopes import open_inner, open_scope
 from kedge.flow.settle import count_settled, settle, unblock
-from kedge.flow.state import Question, RunState, ScopeState, Span, StepState, Stored
+from kedge.flow.state import Question, RunState, Span, StepState, Stored
 from kedge.flow.transitions import SETTLED, TABLE, illegal
-from kedge.flow.words import Blob, Outcome, RunStatus, StepStatus
-
+from kedge.flow.words import Blob, Outcome, StepStatus
 
 _RUNNING = StepStatus.RUNNING  # as globals: an enum's members are looked up through its class each time
 _DONE = Outcome.DONE
@@ -63,119 +62,9 @@ def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
     open_scope(state, state.root)
 
 
-def open_scope(state: RunState, scope: ScopeState) -> None:
-    """Bring a scope's steps into being; those that wait for nothing are free to go."""
-    scope.steps = [
-        StepState(node, scope.prefix + node.id, scope, len(node.deps)) for node in scope.scope.nodes
-    ]
-    scope.open = len(scope.steps)
-    state.total += scope.open
-    owner = scope.owner
-    free: list[StepState] = []
-    for step in scope.steps:
-        state.steps[step.path] = step
-        if owner is not None:
-            step.generation = owner.generation
-            _watch_outer(step)
-        if step.node.fallback_for >= 0:
-            step.waiting += 1  # for its target's final failure
-        if not step.waiting:
-            free.append(step)
-    for step in free:
-        unblock(state, step)
-    if not scope.steps:
-        state.closing.append(owner)
-
-
-def _watch_outer(step: StepState) -> None:
-    for level, index in step.node.outer:
-        scope = step.scope
-        for _ in range(level):
-            if scope.owner is None:
-                raise InternalError(f"step {step.path} looks further out than the plan goes")
-            scope = scope.owner.scope
-        target = scope.steps[index]
-        if target.outcome is None:
-            step.waiting += 1
-            if target.watchers is None:
-                target.watchers = []
-            target.watchers.append(step)
-        elif target.outcome is not Outcome.DONE:
-            step.troubled = True
-
-
 def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
     if event.retry_failed and state.ended:
-        _reopen(state)
-
-
-def _reopen(state: RunState) -> None:
-    """Take back the end: what failed, and what was skipped or cancelled because of it, is to be done again."""
-    state.end = None
-    state.error = None
-    state.cancelling = False
-    state.ended_at = 0
-    state.closing.clear()
-    _reopen_scope(state, state.root)
-
-
-def _reopen_scope(state: RunState, scope: ScopeState) -> None:
-    again = [step for step in scope.steps if _is_to_do(step)]
-    for step in again:
-        _reset(state, step)
-    for step in again:
-        node = step.node
-        step.waiting = sum(1 for i in node.deps if scope.steps[i].outcome is None)
-        step.troubled = any(scope.steps[i].outcome not in (None, Outcome.DONE) for i in node.deps)
-        if node.fallback_for >= 0:
-            step.waiting += 1
-        if scope.owner is not None:
-            _watch_outer(step)
-    for step in again:
-        if step.items is not None:
-            _reopen_items(state, step)
-        elif step.inner is not None:
-            step.status = StepStatus.RUNNING
-            _reopen_scope(state, step.inner)
-        elif not step.waiting:
-            unblock(state, step)
-
-
-def _is_to_do(step: StepState) -> bool:
-    while step.reason == "not_needed":  # a fallback is to do if its target is
-        step = step.scope.steps[step.node.fallback_for]
-    return step.outcome in (Outcome.FAILED, Outcome.CANCELLED)
-
-
-def _reset(state: RunState, step: StepState) -> None:
-    scope = step.scope
-    if step.outcome is not None:
-        state.settled -= 1
-        if step.owner is None:
-            scope.open += 1
-        else:
-            step.owner.open += 1
-    step.status = StepStatus.PENDING
-    step.outcome = None
-    step.stand_in = None
-    step.error = None
-    step.reason = ""
-    step.because = ()
-    step.attempt = 0
-    step.ended_at = 0
-
-
-def _reopen_items(state: RunState, step: StepState) -> None:
-    step.status = StepStatus.RUNNING
-    for item in step.items or ():
-        if not _is_to_do(item):
-            continue
-        _reset(state, item)
-        if item.inner is not None:
-            item.status = StepStatus.RUNNING
-            _reopen_scope(state, item.inner)
-        else:
-            unblock(state, item)
+        reopen(state)
 
 
 def _run_paused(state: RunState, event: ev.RunPaused) -> None:
@@ -200,13 +89,28 @@ def _run_ended(state: RunState, event: ev.RunEnded) -> None:
     state.fresh.clear()
     state.timers.clear()
     state.parked.clear()
-    if event.status in (RunStatus.CANCELLED, RunStatus.FAILED):
+    state.ready.clear()
+    state.closing.clear()
+    if state.settled < state.total:
         for step in state.steps.values():
-            if step.status not in SETTLED and step.status is not StepStatus.IN_DOUBT:
-                step.status = StepStatus.CANCELLED
-                step.outcome = Outcome.CANCELLED
-                step.ended_at = state.at
-                state.settled += 1
+            step.watchers = None
+            if step.outcome is None and step.status is not StepStatus.IN_DOUBT:
+                _cut_off(state, step)
+
+
+def _cut_off(state: RunState, step: StepState) -> None:
+    """The run ended before the step did; one that failed was waiting for its fallback."""
+    state.settled += 1
+    if step.owner is None:
+        step.scope.open -= 1
+    else:
+        step.owner.open -= 1
+    if step.status in SETTLED:
+        step.outcome = Outcome.FAILED
+        return
+    step.status = StepStatus.CANCELLED
+    step.outcome = Outcome.CANCELLED
+    step.ended_at = state.at
 
 
 # --- steps
@@ -225,16 +129,7 @@ def _step_started(state: RunState, event: ev.StepStarted) -> None:
         state.calls += 1
     else:
         step.generation = event.generation
-        _open_inner(state, step, scope)
-
-
-def _open_inner(state: RunState, step: StepState, scope: Scope) -> None:
-    if step.inner is not None:
-        state.total -= len(step.inner.steps)  # another attempt or round takes its place
-        state.settled -= len(step.inner.steps)
-    turn = f"#{step.iteration}" if step.node.step.loop is not None else ""
-    step.inner = ScopeState(scope, step, f"{step.path}{turn}/")
-    open_scope(state, step.inner)
+        open_inner(state, step, scope)
 
 
 def _step_succeeded(state: RunState, event: ev.StepSucceeded) -> None:
@@ -285,6 +180,8 @@ def _span(step: StepState, end: int, outcome: str) -> None:
 
 def _step_waiting(state: RunState, event: ev.StepWaiting) -> None:
     step = _move(state, event)
+    step.attempt = step.attempt or 1
+    step.attempt_at = state.at
     if not step.started_at:
         step.started_at = state.at
     _sleep_until(state, step, event.until)
@@ -336,6 +233,9 @@ def _step_expanded(state: RunState, event: ev.StepExpanded) -> None:
         item.owner = step
         item.index = index
         item.generation = event.generation
+        item.missed = step.missed
+        if state.retired:
+            item.starts = state.retired.pop(item.path, 0)
         step.items.append(item)
         state.steps[item.path] = item
         unblock(state, item)

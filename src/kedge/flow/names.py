@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 
-from kedge.base.codec import decode, digest, encode
-from kedge.flow.program import Node
+from kedge.base.codec import decode, encode
 from kedge.flow.render import Hole
 from kedge.flow.state import RunState, ScopeState, StepState, Stored
-from kedge.flow.words import INLINE_BYTES, Blob, Outcome
-from kedge.plan.expr import Absent, Template
+from kedge.flow.words import Outcome
+from kedge.plan.expr import Absent, Expression, Template
 
 _split_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -21,7 +20,7 @@ def bytes_of(state: RunState, stored: Stored) -> bytes:
     """The canonical bytes of a value."""
     if isinstance(stored, bytes):
         return stored
-    return state.fetch(stored.sha)
+    return state.at_hand.get(stored.sha) or state.fetch(stored.sha)
 
 
 def result_bytes(state: RunState, step: StepState) -> bytes:
@@ -45,16 +44,9 @@ def scope_bytes(state: RunState, scope: ScopeState) -> bytes:
     return b"{" + b",".join(b'"' + id_.encode() + b'":' + raw for id_, raw in pairs) + b"}"
 
 
-def find(step: StepState, node: Node, name: str) -> StepState:
-    """The step that `name` means, looking outward from `step`."""
-    level, index = node.places[name]
-    scope = step.scope
-    for _ in range(level):
-        owner = scope.owner
-        if owner is None:
-            raise KeyError(name)
-        scope = owner.scope
-    return scope.steps[index]
+def _has(step: StepState, name: str, dep: StepState) -> bool:
+    """`dep`, which `step` calls `name`, has a result for it."""
+    return dep.outcome is Outcome.DONE and (step.missed is None or name not in step.missed)
 
 
 def resolver(
@@ -88,24 +80,24 @@ def resolver(
 
 
 def _dependency(state: RunState, step: StepState, name: str) -> Any:
-    dep = find(step, step.node, name)
-    if dep.outcome is not Outcome.DONE:
+    dep = step.needed(name)
+    if not _has(step, name, dep):
         raise Absent(name, _why_absent(dep))
     return decode(result_bytes(state, dep))
 
 
 def _why_absent(dep: StepState) -> str:
-    if dep.outcome is None:
-        return f"step {dep.path} is not finished"
+    if dep.outcome is None or dep.outcome is Outcome.DONE:
+        return f"step {dep.path} was not finished when this one went ahead"
     return f"step {dep.path} was {dep.status}" + (f" ({dep.reason})" if dep.reason else "")
 
 
 def _results(state: RunState, step: StepState) -> Any:
     """The dependency's result where there is one; a map by id where there are several."""
-    deps = [find(step, step.node, name) for name in step.node.places]
+    deps = {name: step.needed(name) for name in step.node.places}
     if len(deps) == 1:
-        return _dependency(state, step, next(iter(step.node.places)))
-    return {dep.id: decode(result_bytes(state, dep)) for dep in deps if dep.outcome is Outcome.DONE}
+        return _dependency(state, step, next(iter(deps)))
+    return {name: decode(result_bytes(state, dep)) for name, dep in deps.items() if _has(step, name, dep)}
 
 
 def _item(state: RunState, step: StepState, name: str) -> Any:
@@ -140,28 +132,40 @@ def _loop(state: RunState, step: StepState, previous: bytes | None) -> Any:
 
 def fill_hole(state: RunState, step: StepState, hole: Hole) -> bytes:
     """The bytes that an argument's hole gets."""
-    node = step.node
     if isinstance(hole, str):
-        if hole in node.places:
-            dep = find(step, node, hole)
-            if dep.outcome is Outcome.DONE:
+        if hole in step.node.places:
+            dep = step.needed(hole)
+            if _has(step, hole, dep):
                 return result_bytes(state, dep)
-            if node.join != "all":
-                return b"null"
-            raise Absent(hole, _why_absent(dep))
-        if hole == "item":
+        elif hole == "item":
             return _nearest_item(state, step)
-        return encode(resolver(state, step)(hole))
-    try:
-        return encode(hole.render(resolver(state, step)))
-    except Absent:
-        if node.join != "all" and _is_reference(hole):
-            return b"null"
-        raise
+    resolve = resolver(state, step)
+    if step.node.join != "all":
+        return _with_nulls(hole, resolve)
+    return encode(resolve(hole) if isinstance(hole, str) else hole.render(resolve))
 
 
-def _is_reference(hole: Template) -> bool:
-    return hole.whole is not None and hole.whole.simple is not None
+def _with_nulls(hole: Hole, resolve: Callable[[str], Any]) -> bytes:
+    """The hole's bytes where a reference to what is absent is null. In an expression it stays an error."""
+
+    def absent(name: str) -> bool:
+        try:
+            resolve(name)
+        except Absent:
+            return True
+        return False
+
+    if isinstance(hole, str):
+        return b"null" if absent(hole) else encode(resolve(hole))
+    parts = tuple(
+        "null"
+        if isinstance(part, Expression) and part.simple is not None and absent(part.simple.root)
+        else part
+        for part in hole.parts
+    )
+    if hole.whole is not None and parts[0] == "null":
+        return b"null"
+    return encode(Template(parts, hole.whole).render(resolve))
 
 
 def _nearest_item(state: RunState, step: StepState) -> bytes:
@@ -192,9 +196,3 @@ def render_args(state: RunState, step: StepState) -> bytes:
         else:
             return b"".join(out)
     return args.fill(lambda hole: fill_hole(state, step, hole))
-
-
-def stored(raw: bytes) -> Stored:
-    """`raw` itself where it is small, else the blob it makes."""
-    return raw if len(raw) <= INLINE_BYTES else Blob(digest(raw), len(raw))
-

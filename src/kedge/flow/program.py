@@ -27,9 +27,34 @@ class Node:
     """One step of the plan, compiled."""
 
     __slots__ = (
-        "args", "bounded", "consumers", "deps", "effect", "expect", "fallback", "fallback_for", "foreach", "id", "index",
-        "holes", "is_sleep", "join", "outer", "places", "plain", "rank", "required", "resources", "retry", "scope", "spec", "step",
-        "tested", "until", "weight_s", "when",
+        "args",
+        "bounded",
+        "consumers",
+        "deps",
+        "effect",
+        "expect",
+        "fallback",
+        "fallback_for",
+        "foreach",
+        "holes",
+        "id",
+        "index",
+        "is_sleep",
+        "join",
+        "outer",
+        "places",
+        "plain",
+        "rank",
+        "required",
+        "resources",
+        "retry",
+        "scope",
+        "spec",
+        "step",
+        "tested",
+        "until",
+        "weight_s",
+        "when",
     )  # fmt: skip
 
     def __init__(self, step: Step, index: int, spec: ToolSpec | None) -> None:
@@ -55,7 +80,7 @@ class Node:
         self.deps: tuple[int, ...] = ()
         self.outer: tuple[Place, ...] = ()
         self.holes: tuple[int, ...] | None = None
-        """Where the values of its arguments' holes are, if all are results of its own scope."""
+        """Where the values of its arguments' holes are, if all are results of its own scope and sure to be settled."""
         self.places: dict[str, Place] = {}
         self.consumers: list[int] = []
         self.fallback = -1
@@ -163,7 +188,7 @@ def _link(scope: Scope) -> None:
             else:
                 outer.append(place)
         node.deps, node.outer = tuple(own), tuple(outer)
-        if node.args.plain and all(hole in scope.by_id for hole in node.args.holes):
+        if node.join != "any" and node.args.plain and all(hole in scope.by_id for hole in node.args.holes):
             node.holes = tuple(scope.by_id[hole] for hole in node.args.holes if isinstance(hole, str))
         if node.step.fallback_for is not None:
             node.fallback_for = scope.by_id[node.step.fallback_for]
@@ -190,8 +215,7 @@ def _remaining(scope: Scope) -> list[float]:
         longest = rest[index]
         for dep in nodes[index].deps:
             total = nodes[dep].weight_s + longest
-            if total > rest[dep]:
-                rest[dep] = total
+            rest[dep] = max(rest[dep], total)
             left[dep] -= 1
             if not left[dep]:
                 todo.append(dep)

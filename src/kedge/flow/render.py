@@ -35,7 +35,9 @@ class Args:
         self.plain = all(type(hole) is str for hole in holes)
         """Every hole is just a name."""
         self.names: tuple[str, ...] = tuple(
-            dict.fromkeys(name for hole in holes for name in ((hole,) if isinstance(hole, str) else hole.names))
+            dict.fromkeys(
+                name for hole in holes for name in ((hole,) if isinstance(hole, str) else hole.names)
+            )
         )
 
     def fill(self, fill: Callable[[Hole], bytes]) -> bytes:

@@ -260,6 +260,8 @@ def _leaves(state: RunState) -> Iterator[StepState]:
 
 
 def _seconds(step: StepState) -> float:
+    if not step.started_at:  # skipped: it has an end and no start
+        return 0.0
     return ((step.ended_at or step.started_at) - step.started_at) / 1000
 
 

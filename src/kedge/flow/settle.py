@@ -11,7 +11,6 @@ from heapq import heappush
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
 
-
 _DONE = Outcome.DONE
 _PENDING = StepStatus.PENDING
 _READY = StepStatus.READY
@@ -49,7 +48,7 @@ def _conclude(state: RunState, step: StepState, outcome: Outcome) -> None:
             if waiter.status is _PENDING:
                 unblock(state, waiter)
         elif waiter.node.join == "any" and done:
-            _start_early(state, waiter)
+            start_early(state, waiter)
     if step.watchers is not None:
         for waiter in step.watchers:
             waiter.troubled = waiter.troubled or not done
@@ -58,19 +57,26 @@ def _conclude(state: RunState, step: StepState, outcome: Outcome) -> None:
                 if waiter.status is StepStatus.PENDING:
                     unblock(state, waiter)
             elif done and waiter.node.join == "any":
-                _start_early(state, waiter)
+                start_early(state, waiter)
         step.watchers = None
     scope.open -= 1
     if not scope.open:
         state.closing.append(scope.owner)
 
 
-def _start_early(state: RunState, waiter: StepState) -> None:
+def start_early(state: RunState, waiter: StepState) -> None:
     """`join: any` goes with the first success. Those not finished count as absent."""
-    armed = waiter.node.fallback_for < 0
+    target = waiter.node.fallback_for
+    armed = target < 0 or waiter.scope.steps[target].status is StepStatus.FAILED
     if waiter.status is StepStatus.PENDING and armed:
         waiter.troubled = True
+        waiter.missed = frozenset(name for name in waiter.node.places if waiter.needed(name).outcome is None)
         unblock(state, waiter)
+
+
+def has_any(step: StepState) -> bool:
+    """`join: any`, and something that it waits for is done already."""
+    return step.node.join == "any" and any(step.needed(name).outcome is _DONE for name in step.node.places)
 
 
 def count_settled(state: RunState, step: StepState, outcome: Outcome) -> None:
@@ -97,6 +103,8 @@ def _release(state: RunState, fallback: StepState) -> None:
     fallback.waiting -= 1
     if not fallback.waiting and fallback.status is StepStatus.PENDING:
         unblock(state, fallback)
+    elif has_any(fallback):
+        start_early(state, fallback)
 
 
 def _dismiss(state: RunState, fallback: StepState) -> None:
@@ -107,17 +115,17 @@ def _dismiss(state: RunState, fallback: StepState) -> None:
 
 
 def _stand_in(state: RunState, fallback: StepState) -> None:
-    target = fallback.scope.steps[fallback.node.fallback_for]
-    if target.status is not StepStatus.FAILED or target.outcome is not None:
-        return
-    if fallback.outcome is Outcome.DONE:
-        target.stand_in = fallback
-        outcome = Outcome.DONE
-    else:
-        outcome = Outcome.FAILED if target.node.required else Outcome.ABSENT
-    _conclude(state, target, outcome)
-    if target.node.fallback_for >= 0:
-        _stand_in(state, target)
+    while fallback.node.fallback_for >= 0:  # a chain, from its last link to its first
+        target = fallback.scope.steps[fallback.node.fallback_for]
+        if target.status is not StepStatus.FAILED or target.outcome is not None:
+            return
+        if fallback.outcome is _DONE:
+            target.stand_in = fallback
+            outcome = _DONE
+        else:
+            outcome = Outcome.FAILED if target.node.required else Outcome.ABSENT
+        _conclude(state, target, outcome)
+        fallback = target
 
 
 def unblock(state: RunState, step: StepState, again: bool = False) -> None:
@@ -126,7 +134,7 @@ def unblock(state: RunState, step: StepState, again: bool = False) -> None:
     step.ready_at = state.at
     node = step.node
     plain = node.plain or ((step.owner is not None or again) and node.scope is None and not node.is_sleep)
-    if plain and not step.troubled:
+    if plain and (again or not step.troubled):
         order = state.order = state.order + 1
         heappush(state.ready, (node.rank, order, step))
     else:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kedge.base.codec import decode
-from kedge.base.errors import NotFound
+from kedge.base.errors import InternalError, NotFound
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.flow.events import QuestionAsked, Raw
 from kedge.flow.program import Node, Program, Scope
@@ -46,7 +46,7 @@ class StepState:
 
     __slots__ = (
         "attempt", "attempt_at", "because", "ended_at", "error", "generation", "index", "inner", "items",
-        "items_split", "items_value", "iteration", "node", "open", "outcome", "owner", "path", "ready_at", "reason", "result",
+        "items_split", "items_value", "iteration", "missed", "node", "open", "outcome", "owner", "path", "ready_at", "reason", "result",
         "rounds", "scope", "spans", "stand_in", "started_at", "starts", "status", "troubled", "waiting",
         "wake_at", "watchers",
     )  # fmt: skip
@@ -62,6 +62,9 @@ class StepState:
         """Dependencies not settled yet."""
         self.troubled = False
         """A dependency settled otherwise than done, so `join` must look closely."""
+        self.missed: frozenset[str] | None = None
+        """With `join: any`: what had not settled when the step was let go. It stays absent for this step,
+        whatever becomes of it, or a second attempt would be given other arguments than the first."""
         self.starts = 0
         self.attempt = 0
         self.iteration = 0
@@ -111,11 +114,21 @@ class StepState:
     def id(self) -> str:
         return self.node.id
 
+    def needed(self, name: str) -> StepState:
+        """The step that `name` means here, looking outward."""
+        level, index = self.node.places[name]
+        scope = self.scope
+        for _ in range(level):
+            if scope.owner is None:
+                raise InternalError(f"step {self.path} looks for {name} further out than the plan goes")
+            scope = scope.owner.scope
+        return scope.steps[index]
+
 
 class ScopeState:
     """One running instance of a scope."""
 
-    __slots__ = ("open", "owner", "prefix", "scope", "steps")
+    __slots__ = ("earlier", "open", "owner", "prefix", "scope", "steps")
 
     def __init__(self, scope: Scope, owner: StepState | None, prefix: str) -> None:
         self.scope = scope
@@ -124,6 +137,8 @@ class ScopeState:
         self.steps: list[StepState] = []
         self.open = 0
         """Steps not settled yet."""
+        self.earlier: ScopeState | None = None
+        """The same scope in the loop's round before."""
 
 
 class Question:
@@ -170,9 +185,10 @@ class RunState:
         self.parallel = int(self.limit("parallel"))
         self.max_calls = self.limit("calls")
         self.max_journal_bytes = self.limit("journal_bytes")
+        self.max_args_bytes = self.limit("args_bytes")
 
         self.steps: dict[str, StepState] = {}
-        """Every step and item by path."""
+        """Every step and item by path; children of a loop's earlier rounds stay."""
         self.root = ScopeState(program.root, None, "")
         self.questions: dict[str, Question] = {}
         self.open_questions = 0
@@ -183,8 +199,14 @@ class RunState:
         self.calls = 0
         """Calls started, every attempt counted."""
         self.total = 0
+        """Steps in being: `len(steps)`."""
         self.settled = 0
+        """Those of them that have an outcome."""
         self.done = 0
+        """Those of them that are done."""
+        self.retired: dict[str, int] = {}
+        """Starts of steps that another attempt of their composite replaced: their successors count on
+        from there, so that a late word of the old ones is not taken for the new ones'."""
         self.discoveries: list[tuple[str, str, str]] = []
 
         # Frontier. All of these hold steps that may have moved on since: look at the status first.
@@ -203,6 +225,8 @@ class RunState:
 
         self.fetch: Callable[[str], bytes] = _no_blobs
         """Gives the bytes of a blob. They never change, so they are no part of the state."""
+        self.at_hand: dict[str, bytes] = {}
+        """Blobs of the turn under way: whoever stores them has not seen them yet."""
 
     @property
     def plan(self) -> Plan:
@@ -239,9 +263,23 @@ class RunState:
         return RunStatus.RUNNING
 
     def _can_move(self) -> bool:
-        return bool(self.fresh or self.closing or self.timers or self.parked) or any(
-            step.status is StepStatus.READY for _, _, step in self.ready
+        """Looks at the steps themselves: a state folded from its log alone still holds those that moved on."""
+        steps = [*self.fresh, *(entry[2] for entry in (*self.ready, *self.timers))]
+        return (
+            bool(self.parked)
+            or any(step.status in (StepStatus.READY, StepStatus.WAITING) for step in steps)
+            or any(self.is_over(owner) for owner in self.closing)
         )
+
+    def is_over(self, owner: StepState | None) -> bool:
+        """Everything in `owner` (None: in the run) is settled, and what it comes to is still to be said."""
+        if owner is None:
+            return self.root.open == 0
+        if owner.status is not StepStatus.RUNNING:
+            return False
+        if owner.items is not None:
+            return owner.open == 0
+        return owner.inner is not None and owner.inner.open == 0
 
     @property
     def ended(self) -> bool:

@@ -36,7 +36,7 @@ TABLE: dict[type[Event], dict[StepStatus, StepStatus]] = {
     StepStarted: {_S.READY: _S.RUNNING, _S.WAITING: _S.RUNNING},
     StepExpanded: {_S.READY: _S.RUNNING},
     StepSucceeded: {_S.RUNNING: _S.DONE, _S.WAITING: _S.DONE, _S.IN_DOUBT: _S.DONE},
-    RoundEnded: {_S.RUNNING: _S.WAITING, _S.WAITING: _S.WAITING},
+    RoundEnded: {_S.RUNNING: _S.WAITING, _S.WAITING: _S.WAITING, _S.IN_DOUBT: _S.WAITING},
     # From ready: its arguments could not be made. From waiting: a sleep that is past its limit.
     StepFailed: {
         _S.RUNNING: _S.FAILED,

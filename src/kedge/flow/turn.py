@@ -8,7 +8,6 @@ from kedge.flow.evolve import HANDLERS
 from kedge.flow.state import RunState, StepState
 from kedge.flow.words import INLINE_BYTES, Blob
 
-
 Launch = tuple[StepState, bytes, int]
 """A call to make: the step, its arguments, and the event that must be durable first if the call has effects."""
 
@@ -20,10 +19,11 @@ class Turn:
 
     def __init__(self, state: RunState, now_ms: int) -> None:
         self.state = state
-        self.now = now_ms if now_ms > state.at else state.at
+        self.now = max(state.at, now_ms)
         self.events: list[Event] = []
         self.launches: list[Launch] = []
         self.blobs: dict[str, bytes] = {}
+        state.at_hand = self.blobs
 
     def emit(self, event: Event) -> None:
         """Fold an event and keep it for the append."""

@@ -9,6 +9,7 @@ Every store has this shape (the engine declares it as a protocol; `testing.journ
     durable: bool                         whether a commit outlives the process
     claim(run_id, now_ms) -> Lease        the one driver of a run, with a new epoch; NotOwner if it has one
     release(lease)                        the run is free for another driver
+    driven(run_id) -> bool                somebody has claimed it and not released it
     commit(appends)                       all of it is on disk, or none and an error
     head(run_id) -> Head | None           where a run stands; None: no such run
     read(run_id, after_seq=0, limit=None) -> list[Entry]     verified; NotFound: no such run

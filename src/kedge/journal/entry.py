@@ -21,8 +21,12 @@ from kedge.journal.faults import damaged, overtaken, replaced
 _header = Struct(">QQQ").pack
 
 
-class Entry(NamedTuple):
-    """One event as it is stored."""
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One event as it is stored.
+
+    Not a tuple: the garbage collector would go through a million of them again and again, which
+    took ten times as long as making them.
+    """
 
     seq: int
     """1, 2, 3 … without gaps."""
@@ -80,12 +84,12 @@ def verify(entries: Sequence[Entry], prev_chain: int, first_seq: int, run_id: st
     """The last chain value of `entries`, or StoreDamaged with the first bad seq."""
     crc, header = crc32, _header  # a million of them are checked on a long resume: locals are a fifth faster
     previous, due = prev_chain, first_seq
-    for seq, epoch, at, data, found in entries:
-        if seq != due:
+    for entry in entries:
+        if entry.seq != due:
             raise damaged(run_id, due, "the event is missing")
-        previous = crc(data, crc(header(seq, epoch, at), previous))
-        if previous != found:
-            raise damaged(run_id, seq, "its bytes are not what was written")
+        previous = crc(entry.data, crc(header(due, entry.epoch, entry.at), previous))
+        if previous != entry.chain:
+            raise damaged(run_id, due, "its bytes are not what was written")
         due += 1
     return previous
 

@@ -49,6 +49,10 @@ class MemoryJournal:
             self._owners[run_id] = this_process(now_ms)
             return Lease(run_id, run.head.epoch)
 
+    def driven(self, run_id: str) -> bool:
+        with self._open():
+            return run_id in self._owners
+
     def release(self, lease: Lease) -> None:
         with self._open():
             if self._holds(lease.run_id, lease.epoch):

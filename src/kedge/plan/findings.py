@@ -9,6 +9,7 @@ import msgspec
 
 from kedge.base.errors import BadInput, InvalidPlan
 from kedge.plan.places import parts
+from kedge.plan.plain import kind_of
 
 Severity = Literal["error", "warning", "note"]
 
@@ -123,42 +124,35 @@ def apply_fix(document: dict[str, Any], fix: Fix) -> dict[str, Any]:
         raise BadInput("a fix of the whole document is a new document", code="fix", where=fix.path)
     fresh = dict(document)
     holder: Any = fresh
-    for part in way[:-1]:
-        inner = _within(holder, part, fix.path)
-        inner = dict(cast(dict[str, Any], inner)) if isinstance(inner, dict) else list(inner)
-        holder[part] = inner
-        holder = inner
-    _change(holder, way[-1], fix)
+    try:
+        for part in way[:-1]:
+            inner = holder[part]
+            inner = dict(cast(dict[str, Any], inner)) if isinstance(inner, dict) else list(inner)
+            holder[part] = inner
+            holder = inner
+        _change(holder, way[-1], fix)
+    except (KeyError, IndexError, TypeError):
+        raise BadInput(
+            "the document has no such place",
+            code="fix",
+            where=fix.path,
+            remedy="use the document that was checked",
+        ) from None
     return fresh
 
 
-def _within(holder: Any, part: str | int, place: str) -> Any:
-    try:
-        inner = holder[part]
-    except (KeyError, IndexError, TypeError):
-        inner = None
-    if not isinstance(inner, dict | list | tuple):
-        raise BadInput(
-            "the document has no such place: it is not the one the fix was made for", code="fix", where=place
-        )
-    return cast(Any, inner)
-
-
-def _change(holder: Any, last: str | int, fix: Fix) -> None:
-    if fix.action == "set":
-        if isinstance(holder, list) and last == len(cast(list[Any], holder)):
-            cast(list[Any], holder).append(fix.value)
-        else:
-            cast(Any, holder)[last] = fix.value
-        return
-    _within({"here": holder if _has(holder, last) else None}, "here", fix.path)
-    if fix.action == "remove":
-        del holder[last]
-        return
-    renamed = {(fix.value if key == last else key): item for key, item in holder.items()}
-    holder.clear()
-    holder.update(renamed)  # in place, so that the keys keep their order
-
-
-def _has(holder: Any, key: Any) -> bool:
-    return key in holder if isinstance(holder, dict) else isinstance(key, int) and key < len(holder)
+def _change(holder: Any, last: Any, fix: Fix) -> None:
+    """Do it. KeyError, IndexError or TypeError if the holder has no such place."""
+    match fix.action:
+        case "set" if kind_of(holder) is list and last == len(holder):
+            holder.append(fix.value)
+        case "set":
+            holder[last] = fix.value
+        case "remove":
+            del holder[last]
+        case "rename":
+            renamed = {(fix.value if key == last else key): holder[key] for key in holder}
+            if len(renamed) != len(holder) or last not in holder:
+                raise KeyError(last)
+            holder.clear()
+            holder.update(renamed)  # in place, so that the keys keep their order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.plan.document import to_plan
 from kedge.plan.parts import (
     DOERS,
@@ -54,9 +55,11 @@ class Plan(Part, frozen=True, kw_only=True):
     """What is to be done, as data."""
 
     goal: str
+    """What it is for, in the words of whoever wants it."""
     inputs: dict[str, Input] = {}
     """Values that whoever starts the plan gives."""
     steps: tuple[Step, ...]
+    """What is to be done. Their order on paper means nothing."""
     context: dict[str, Any] = {}
     """Values that every step may read."""
     outputs: dict[str, str] = {}
@@ -69,9 +72,9 @@ class Plan(Part, frozen=True, kw_only=True):
     """Whatever others want to keep with the plan; nothing here reads it."""
 
     @staticmethod
-    def parse(document: str | bytes | dict[str, Any]) -> Plan:
+    def parse(document: str | bytes | dict[str, Any], limits: Limits = DEFAULT_LIMITS) -> Plan:
         """A plan from YAML or JSON text, or from plain data. InvalidPlan lists every fault."""
-        return to_plan(Plan, document)
+        return to_plan(Plan, document, limits)
 
     def dump(self, form: Literal["yaml", "json"] = "yaml") -> str:
         """The plan as text that `parse` reads back to an equal plan."""

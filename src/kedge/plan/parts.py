@@ -35,7 +35,9 @@ class Retry(Part, frozen=True, kw_only=True):
     backoff_s: Seconds = 0.5
     """Wait before the second attempt; doubled for each further one, up to `max_backoff_s`."""
     max_backoff_s: Seconds = 60.0
+    """The longest wait."""
     on: tuple[Category, ...] = ("transient", "timeout", "rate_limited")
+    """Failure categories that are worth another try."""
 
 
 class Loop(Part, frozen=True, kw_only=True):
@@ -55,37 +57,49 @@ class Approval(Part, frozen=True, kw_only=True):
     """Ask a person before the step's call."""
 
     ask: str
+    """The question."""
     expires_s: Timeout | None = None
+    """No answer in this time is a refusal."""
 
 
 class Call(Part, frozen=True, kw_only=True):
     """A tool call that stands beside a step: what undoes it."""
 
     tool: str
+    """The tool that is called."""
     args: dict[str, Any] = {}
+    """What with. `result` is the step's own."""
 
 
 class Wait(Part, frozen=True, kw_only=True):
     """Wait for something from outside."""
 
     signal: str
+    """Its name."""
     expires_s: Timeout | None = None
+    """No signal in this time is a failure."""
 
 
 class Estimate(Part, frozen=True, kw_only=True):
     """What a step is expected to take."""
 
     seconds: Seconds | None = None
+    """Time of one attempt."""
     cost: Annotated[float, Meta(ge=0, le=1e12)] | None = None
+    """Money, in whatever currency all of the plan uses."""
     tokens: Annotated[int, Meta(ge=0)] | None = None
+    """A model's tokens."""
 
 
 class Input(Part, frozen=True, kw_only=True):
     """A value that whoever starts the plan gives."""
 
     type: Literal["string", "integer", "number", "boolean", "array", "object", "any"] = "any"
+    """What may be given."""
     default: Any = msgspec.UNSET
+    """Taken when nothing is given."""
     description: str = ""
+    """What a person reads."""
     required: bool = True
     """Without a default: must it be given? If not, it is null."""
 
@@ -94,44 +108,69 @@ class Step(Part, frozen=True, kw_only=True):
     """One piece of work."""
 
     id: str
+    """Its name: what others refer to. Never changes its meaning with its position."""
     do: str = ""
     """What a person reads."""
     tool: str | None = None
+    """The tool that is called."""
     role: str | None = None
+    """Who does it when no tool is named."""
     goal: str | None = None
+    """A goal that is planned only when it is reached."""
     wait: Wait | None = None
+    """Wait for a signal from outside."""
     use: str | None = None
+    """A plan kept elsewhere."""
     steps: tuple[Step, ...] | None = None
+    """Steps of its own: a composite."""
     args: dict[str, Any] = {}
+    """What the tool is called with; `${…}` reads results and inputs."""
     after: tuple[str, ...] = ()
+    """Steps to wait for whose results it does not read."""
     when: str | None = None
+    """A condition: false skips the step."""
     foreach: str | list[Any] | None = None
+    """A list: the step runs once for each item, side by side."""
     loop: Loop | None = None
+    """The step runs again and again, one round after another."""
     fallback_for: str | None = None
+    """Runs only if that step has failed for good, and then stands in for it."""
     join: Join = "all"
+    """How many of its dependencies must have succeeded."""
     expect: str | None = None
+    """The step's own test of its `result`: false fails it."""
     output: dict[str, Any] | None = None
     """JSON Schema of the result."""
     quality: str | None = None
+    """How good the result is, 0 to 1."""
     quality_min: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Less quality than this is trouble."""
     retry: Retry | None = None
+    """Which failures are tried again; the tool's own setting, if there is none."""
     timeout_s: Timeout | None = None
     """One attempt."""
     idle_timeout_s: Timeout | None = None
     """One attempt, counted from its last progress or heartbeat."""
     approval: Approval | None = None
+    """Ask a person first."""
     compensate: Call | None = None
+    """What undoes it."""
     on_error: OnError = "fail"
+    """`fail`: the run fails with it. `continue`: it is optional. `ask`: a person decides."""
     priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
     """Among ready steps the higher goes first."""
     complexity: Annotated[int, Meta(ge=1, le=5)] | None = None
     """How hard it is, 1 to 5."""
     milestone: bool | None = None
+    """A point worth telling. The end of a composite is one by itself."""
     estimate: Estimate | None = None
+    """What it is expected to take: the basis for order and progress."""
     resources: tuple[str, ...] = ()
     """Named resources of the engine that one attempt takes one unit of each."""
     speculate: bool | None = None
+    """May it be started before it is known to be needed?"""
     metadata: dict[str, Any] = {}
+    """Whatever others want to keep with the step; nothing here reads it."""
 
     @property
     def kind(self) -> Kind:

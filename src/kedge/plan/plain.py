@@ -10,21 +10,22 @@ import msgspec
 
 from kedge.base.codec import decode, encode
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_in_key_order = msgspec.json.Encoder(order="deterministic").encode
+_as_given = msgspec.json.Encoder().encode
 kind_of: Callable[[object], type[object]] = type
 """`type`, with its answer typed: data is Any, what kind it is of is not."""
 _SCALARS = frozenset({str, int, bool, type(None)})
 
 
 def is_plain(value: Any) -> bool:
-    """True if JSON can hold `value` as it is. Of a tree: a value inside itself must be ruled out before."""
+    """True if JSON can hold `value` (tuples as lists). A value inside itself must be ruled out before."""
     todo: list[Any] = [value]
     while todo:
         item = todo.pop()
         kind = kind_of(item)
         if kind in _SCALARS:
             continue
-        if kind is list:
+        if kind is list or kind is tuple:
             todo += item
         elif kind is dict:
             for key in item:
@@ -39,17 +40,28 @@ def is_plain(value: Any) -> bool:
 def canonical(value: Any, root: str = "$") -> bytes:
     """Canonical bytes of plain data, or NotSerializable that names the part that is not.
 
-    The same contract as `encode`, five times as fast for what is plain already: the library writes
-    first (which rules out a value inside itself), then one walk makes sure it had nothing to change.
+    The same contract as `encode`, five times as fast for what is plain already.
     """
-    try:
-        raw = _encode(value)
-    except (UnicodeEncodeError, OverflowError, TypeError, ValueError, RecursionError):
-        return encode(value, root=root)
-    return raw if is_plain(value) else encode(value, root=root)
+    raw = _written(_in_key_order, value)
+    return raw if raw is not None else encode(value, root=root)
 
 
 def detached(value: Any) -> tuple[Any, int]:
-    """A copy of plain data that shares nothing with `value`, and its size in bytes."""
-    raw = canonical(value)
+    """A copy of plain data that shares nothing with `value`, keys in the order they have; its size in bytes."""
+    raw = _written(_as_given, value)
+    if raw is None:
+        raw = encode(value)
     return decode(raw), len(raw)
+
+
+def _written(write: Callable[[Any], bytes], value: Any) -> bytes | None:
+    """Bytes of plain data. None if it is not plain: then `encode`, which is slower, names the part.
+
+    The library writes first, which rules out a value inside itself; then one walk makes sure that it
+    had nothing to change.
+    """
+    try:
+        raw = write(value)
+    except (UnicodeEncodeError, OverflowError, TypeError, ValueError, RecursionError):
+        return None
+    return raw if is_plain(value) else None

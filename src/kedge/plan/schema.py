@@ -12,6 +12,7 @@ import msgspec
 
 from kedge.plan.names import TAKEN_NAMES
 from kedge.plan.parts import DOERS, ID_PATTERN
+from kedge.plan.plain import detached
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
@@ -23,16 +24,9 @@ def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     step["properties"]["id"] |= {"pattern": f"^{ID_PATTERN}$", "not": {"enum": sorted(TAKEN_NAMES)}}
     step["oneOf"] = [{"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in DOERS]
     main = parts.pop(kind.__name__)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **_without_ref(top),
-        **main,
-        "$defs": parts,
-    }
-
-
-def _without_ref(top: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in top.items() if key != "$ref"}
+    del top["$ref"]
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    return detached({"$schema": dialect, **top, **main, "$defs": parts})[0]
 
 
 def _parts_of(kind: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:

@@ -105,6 +105,11 @@ class _Walk:
     def fault(self, code: str, place: str, message: str, **more: Any) -> None:
         if len(self.findings) < _FINDINGS_MAX:
             self.findings.append(Finding(code=code, path=place, step=self.step, message=message, **more))
+        elif len(self.findings) == _FINDINGS_MAX:
+            remedy = "mend these first"
+            self.findings.append(
+                Finding(code="more_faults", message="there are more faults than these", remedy=remedy)
+            )
 
     def value(self, kind: inspect.Type, value: Any, place: str) -> None:
         """Hold `value` against its type."""
@@ -174,6 +179,8 @@ class _Walk:
         self.nested -= 1
 
     def _id(self, name: str, place: str, seen: dict[str, str], taken: set[str]) -> None:
+        if len(self.findings) > _FINDINGS_MAX:
+            return
         fault = id_fault(name)
         suggestion = suggested_id(name, taken) if fault or name in seen else ""
         if fault:

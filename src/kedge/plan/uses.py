@@ -10,6 +10,8 @@ import msgspec
 
 from kedge.base.errors import ExpressionError
 from kedge.plan.expr import RESERVED_WORDS, Expression, Path, parse, parse_template
+from kedge.plan.expr.parser import parse_node
+from kedge.plan.expr.syntax import reads
 from kedge.plan.parts import RESERVED_IDS, Step
 from kedge.plan.places import at
 from kedge.plan.plain import kind_of
@@ -36,8 +38,8 @@ class Use(msgspec.Struct, frozen=True, gc=False):
     """The expression, if the text is exactly one: what it stands for keeps its type. None for a bare
     `${name}`, which its path says all about."""
     is_template: bool = True
-    present: frozenset[str] = frozenset()
-    """Names that are only asked about with `present(…)`."""
+    asked: frozenset[Path] = frozenset()
+    """Paths that are only asked about, with `present(…)`: they need lead nowhere."""
     error: ExpressionError | None = None
 
 
@@ -115,13 +117,11 @@ def template_use(field: Field, place: str, text: str) -> Use:
         template = parse_template(text)
     except ExpressionError as error:
         return Use(field, place, text, (), error=error)
-    present: frozenset[str] = frozenset()
-    for part in template.parts:
-        if isinstance(part, Expression):
-            present |= part.present_names
+    parts = [part for part in template.parts if isinstance(part, Expression)]
+    asked = frozenset[Path]().union(*map(_asked, parts))
     whole = template.whole
     path = whole.simple if whole is not None else None
-    return Use(field, place, text, template.paths, path, whole, present=present)
+    return Use(field, place, text, template.paths, path, whole, asked=asked)
 
 
 def expression_use(field: Field, place: str, text: str) -> Use:
@@ -130,7 +130,14 @@ def expression_use(field: Field, place: str, text: str) -> Use:
         found = parse(text)
     except ExpressionError as error:
         return Use(field, place, text, (), is_template=False, error=error)
-    return Use(field, place, text, found.paths, found.simple, found, False, found.present_names)
+    return Use(field, place, text, found.paths, found.simple, found, False, _asked(found))
+
+
+def _asked(expression: Expression) -> frozenset[Path]:
+    if "present" not in expression.text:
+        return frozenset()
+    seen = tuple(reads(parse_node(expression.text)))
+    return frozenset(path for path, is_asked in seen if is_asked) - {path for path, is_asked in seen if not is_asked}
 
 
 def _in_values(field: Field, values: dict[str, Any], place: str, found: list[Use]) -> None:

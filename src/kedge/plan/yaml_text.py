@@ -254,9 +254,11 @@ class _Builder:
 def _kind(value: Any) -> str:
     if value is None:
         return "null"
-    if type(value) is bool:
+    if isinstance(value, bool):
         return "true or false"
-    return {dict: "a map", list: "a list"}.get(kind_of(value), "a number")
+    if isinstance(value, dict):
+        return "a map"
+    return "a list" if isinstance(value, list) else "a number"
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str) -> InvalidPlan:

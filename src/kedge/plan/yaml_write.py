@@ -16,6 +16,7 @@ from kedge.plan.plain import kind_of
 from kedge.plan.yaml_text import plain_value
 
 _FLOW_WIDTH_MAX = 80
+_FLOW_ITEMS_MAX = 20
 _KEY_MAX = 500  # a key longer than 1,024 is read only in the form with a question mark
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 _UNSAFE = re.compile(r": |:$| #")
@@ -23,9 +24,8 @@ _UNSAFE = re.compile(r": |:$| #")
 
 def dump_yaml(data: Any) -> str:
     """Data as YAML text, keys in the order they have."""
-    flow = _flow(data)
-    if flow is not None:
-        return flow + "\n"
+    if not data or kind_of(data) not in (list, dict):
+        return f"{_flow(data)}\n"
     lines: list[str] = []
     _block(data, 0, lines)
     return "\n".join(lines) + "\n"
@@ -73,7 +73,7 @@ def _flow(value: Any) -> str | None:
         return _scalar(value, flow=False)
     holder = cast(dict[str, Any], value)
     items = list(holder.values()) if isinstance(value, dict) else cast(list[Any], value)
-    if len(items) > 20 or any(item and kind_of(item) in (list, dict) for item in items):
+    if len(items) > _FLOW_ITEMS_MAX or not all(map(_fits_in_line, items)):
         return None
     words = [_scalar(item, flow=True) for item in items]
     if isinstance(value, dict):
@@ -82,6 +82,10 @@ def _flow(value: Any) -> str | None:
     else:
         line = "[" + ", ".join(words) + "]"
     return line if len(line) <= _FLOW_WIDTH_MAX or not items else None
+
+
+def _fits_in_line(item: Any) -> bool:
+    return not _is_block_text(item) if isinstance(item, str) else not (item and kind_of(item) in (list, dict))
 
 
 def _scalar(value: Any, *, flow: bool) -> str:

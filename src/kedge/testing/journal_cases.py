@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from kedge.base.codec import digest
 from kedge.base.errors import BadInput, InternalError, KedgeError, NotFound, NotOwner, StoreError
 from kedge.engine import ports
@@ -222,11 +224,11 @@ def events_that_do_not_continue_the_chain_are_refused(open_journal: Open) -> Non
     append = driver.next(b"3", b"4")
     third, fourth = append.entries
     for entries in (
-        [third._replace(chain=third.chain ^ 1), fourth],
-        [third._replace(data=b"other"), fourth],
+        [replace(third, chain=third.chain ^ 1), fourth],
+        [replace(third, data=b"other"), fourth],
         [fourth],
-        [third, fourth._replace(seq=5)],
-        [third._replace(epoch=9), fourth],
+        [third, replace(fourth, seq=5)],
+        [replace(third, epoch=9), fourth],
     ):
         _refused(InternalError, journal.commit, [append._replace(entries=entries)])
     _same(_present(journal.head("run")).seq, 2, "the last event")

@@ -1,7 +1,7 @@
 """What people see of a plan and its runs: pictures, progress, sentences.
 
 Owns `draw` (a plan or run as ASCII, Mermaid, timeline or SVG), `Narrator` (the journal's events as
-people and callbacks get them, with percent and sentence), and `tree_rows`/`Forecast` for live views.
+people and callbacks get them, with percent and sentence), and `tree_rows`/`Gauge` for live views.
 
 Contracts: pure: reads states, never changes them, and is told the time. Text from plans and tools is
 not trusted: all of it goes through `text.clean` (no control characters, no escape sequences, one

@@ -24,7 +24,9 @@ from kedge.views.text import clean
 Level = Literal["run", "group", "step", "all"]
 _DEPTHS: dict[Level, int] = {"run": 0, "group": 1, "step": 2, "all": 3}
 
-_KINDS = {kind: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower() for kind in ev.Event.__subclasses__()}
+_KINDS = {
+    kind: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower() for kind in ev.Event.__subclasses__()
+}
 _SETTLING = (ev.StepSucceeded, ev.StepFailed, ev.StepSkipped, ev.StepCancelled)
 _RUN_LEVEL = frozenset(
     {
@@ -123,7 +125,9 @@ class Narrator:
         elif isinstance(event, ev.RunResumed) and event.retry_failed and self._ended:
             self._reopen()
         elif isinstance(event, ev.RunEnded):
-            told = [self._group_event(at, event, group, "ended") for group in reversed(list(self._open_groups()))]
+            told = [
+                self._group_event(at, event, group, "ended") for group in reversed(list(self._open_groups()))
+            ]
             self._ended = True
             self._percent = 100.0
             self._started.clear()
@@ -197,7 +201,7 @@ class Narrator:
 
     def _settle(self, path: str, *, done: bool) -> None:
         self._settled += 1
-        self._shares.settle(path, done)
+        self._shares.settle(path, done=done)
 
     def _reopen(self) -> None:
         """The run goes on after its end: the only time that the percent falls."""
@@ -214,9 +218,13 @@ class Narrator:
         return [path for path in self._started if path in self._groups]
 
     def _event(self, at: int, event: ev.Event, level: Level, path: str, text: str) -> RunEvent:
-        return RunEvent(self._seq, at, self._run_id, _KINDS[type(event)], level, path, self._percent, text, event)
+        return RunEvent(
+            self._seq, at, self._run_id, _KINDS[type(event)], level, path, self._percent, text, event
+        )
 
-    def _group_event(self, at: int, event: ev.Event, path: str, what: Literal["started", "ended"]) -> RunEvent:
+    def _group_event(
+        self, at: int, event: ev.Event, path: str, what: Literal["started", "ended"]
+    ) -> RunEvent:
         count = self._groups[path]
         text = f"Group {path} {what}" + (f": {count:,} to do" if what == "started" else "")
         kind = f"group_{what}"

@@ -1,7 +1,7 @@
 """How far a run is, how long it will still take, and the few rows of it that fit on a screen.
 
 Made for a live view that asks several times a second, also of ten thousand steps: rows look at each
-sibling once and go down only into what is shown; `Forecast` keeps what does not change.
+sibling once and go down only into what is shown; a `Gauge` keeps what does not change.
 """
 
 from __future__ import annotations
@@ -11,14 +11,24 @@ from typing import NamedTuple
 from kedge.flow.program import Node, Scope
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import RunStatus, StepStatus
+from kedge.plan.model import SLEEP, Step
 from kedge.views.shares import ALMOST, rounds_to_come
 from kedge.views.text import clean, duration, to_ascii
 from kedge.views.words import icon, tally, word
 
 _S = StepStatus
+_PENDING, _READY, _FAILED = (
+    _S.PENDING,
+    _S.READY,
+    _S.FAILED,
+)  # looking up an enum's member costs as much as the test
 _ACTIVE = (_S.RUNNING, _S.WAITING, _S.IN_DOUBT)
+_ASK_AGAIN_MS = 1000
+"""How long an estimate holds: a new one looks at every step."""
 _LATEST_DONE = 3
 _NEXT_PENDING = 3
+_ROWS_MIN = 3
+"""One step and the counts before and after it."""
 
 
 class Row(NamedTuple):
@@ -57,7 +67,7 @@ def percent(state: RunState) -> float:
     return min(ALMOST, total)
 
 
-def bar(done: float, width: int, unicode: bool = True) -> str:
+def bar(done: float, width: int, *, unicode: bool = True) -> str:
     """`done` percent as a bar of `width` columns."""
     filled = int(min(100.0, max(0.0, done)) / 100 * width)
     text = "█" * filled + "░" * (width - filled)
@@ -65,29 +75,47 @@ def bar(done: float, width: int, unicode: bool = True) -> str:
 
 
 def eta(state: RunState, now_ms: int) -> float | None:
-    """Seconds still to go, or None where nobody can tell. For many questions about one run keep a `Forecast`."""
-    return Forecast(state).seconds_left(now_ms)
+    """Seconds still to go, or None where nobody can tell. To ask often, keep a `Gauge`."""
+    return Gauge(state).seconds_left(now_ms)
 
 
-class Forecast:
-    """How long a run will still take: its longest chain of unsettled steps, and no less than its work allows."""
+class Gauge:
+    """How far one run is, and how long it will still take."""
 
     def __init__(self, state: RunState) -> None:
         self._state = state
+        self._percent = 0.0
+        self._told_at = 0
+        self._told_s: float | None = None
         self._orders: dict[int, list[int]] = {}
         """Per scope: indices, each after those it depends on."""
         self._mean_s: dict[str | None, float] = {}
         self._mean_of_all_s: float | None = None
 
+    def percent(self) -> float:
+        """As `percent`, never going back: another attempt of a composite begins its steps anew."""
+        now = percent(self._state)
+        if self._percent == 100.0:
+            self._percent = now
+        self._percent = max(self._percent, now)
+        return self._percent
+
     def seconds_left(self, now_ms: int) -> float | None:
-        """None before anything is known, and while only a person can move the run."""
+        """By the longest chain of what is left, or by all its work at so many at a time if that is more.
+
+        None before anything is known, and while only a person can move the run.
+        """
         state = self._state
         if state.ended or state.status in (RunStatus.PAUSED, RunStatus.WAITING):
             return None
+        since_ms = now_ms - self._told_at
+        if self._told_s is not None and 0 <= since_ms < _ASK_AGAIN_MS:
+            return max(0.0, self._told_s - since_ms / 1000)  # counts down meanwhile
         self._learn()
-        if self._mean_of_all_s is None:
-            return None
-        return self._scope_left(state.root, now_ms)
+        known = self._mean_of_all_s is not None
+        self._told_at = now_ms
+        self._told_s = self._scope_left(state.root, now_ms) if known else None
+        return self._told_s
 
     def _learn(self) -> None:
         sums: dict[str | None, list[float]] = {}
@@ -100,12 +128,12 @@ class Forecast:
         count = sum(known[1] for known in sums.values())
         if count:
             self._mean_of_all_s = sum(known[0] for known in sums.values()) / count / 1000
-        elif any(_estimate_s(node) is not None for node in self._state.program.nodes):
+        elif any(estimate_s(node.step) is not None for node in self._state.program.nodes):
             self._mean_of_all_s = 0.0
 
     def _weight_s(self, node: Node) -> float:
         """One call of the step: as estimated, else as its tool's calls took, else as all calls took."""
-        estimated = _estimate_s(node)
+        estimated = estimate_s(node.step)
         if estimated is not None:
             return estimated
         mean = self._mean_s.get(node.step.tool)
@@ -118,12 +146,12 @@ class Forecast:
             step = scope.steps[index]
             if step.outcome is not None or step.node.fallback_for >= 0:
                 continue  # a fallback most likely does not run
-            left = self._step_left(step, now_ms)
+            plain = step.status is _PENDING and step.node.plain and step.node.step.loop is None
+            left = self._weight_s(step.node) if plain else self._step_left(step, now_ms)
             work += left
             start = 0.0
             for dep in step.node.deps:
-                if ends[dep] > start:
-                    start = ends[dep]
+                start = max(start, ends[dep])
             ends[index] = start + left
         return max(max(ends, default=0.0), work / max(1, self._state.parallel))
 
@@ -166,23 +194,26 @@ class Forecast:
         return order
 
 
-def _estimate_s(node: Node) -> float | None:
-    estimate = node.step.estimate
-    return estimate.seconds if estimate is not None else None
+def estimate_s(step: Step) -> float | None:
+    """How long one call of the step is expected to take, if the plan says so."""
+    if step.estimate is not None and step.estimate.seconds is not None:
+        return step.estimate.seconds
+    seconds = step.args.get("seconds") if step.tool == SLEEP else None
+    return float(seconds) if isinstance(seconds, int | float) else None
 
 
 # --- rows
 
 
-def tree_rows(state: RunState, now_ms: int, unicode: bool = True, rows_max: int = 40) -> list[Row]:
+def tree_rows(state: RunState, now_ms: int, *, unicode: bool = True, rows_max: int = 40) -> list[Row]:
     """The run as at most `rows_max` lines: what runs and what failed first, the rest as counts."""
-    view = _Tree(now_ms, unicode, max(5, rows_max))
+    view = _Tree(now_ms, max(_ROWS_MIN, rows_max), unicode=unicode)
     view.add(state.root.steps, 0, view.left)
     return view.rows
 
 
 class _Tree:
-    def __init__(self, now_ms: int, unicode: bool, rows_max: int) -> None:
+    def __init__(self, now_ms: int, rows_max: int, *, unicode: bool) -> None:
         self.now_ms = now_ms
         self.unicode = unicode
         self.rows: list[Row] = []
@@ -197,7 +228,7 @@ class _Tree:
         for step in shown:
             self.rows.append(self._row(step, depth))
             children = _children(step)
-            if children and self.left >= _LATEST_DONE and (step.status in _ACTIVE or step.status is _S.FAILED):
+            if children and self.left >= _ROWS_MIN and (step.status in _ACTIVE or step.status is _S.FAILED):
                 self.add(children, depth + 1, self.left)
         if after:
             self._count(after, depth)
@@ -212,31 +243,31 @@ class _Tree:
         pending: list[StepState] = []
         for step in steps:
             status = step.status
-            if step.outcome is not None:
-                (failed if status is _S.FAILED else done).append(step)
-            elif status is _S.PENDING or status is _S.READY:
+            if status is _PENDING or status is _READY:
                 pending.append(step)
+            elif status is _FAILED:
+                failed.append(step)
             else:
-                (failed if status is _S.FAILED else active).append(step)
+                (active if step.outcome is None else done).append(step)
         if any(step.items or step.inner is not None for step in active):
             rows_max = max(8, rows_max // 2)  # leave room for what is in them
         rows_max = min(rows_max, self.left)
         if len(steps) <= rows_max:
             return steps, [], []
         room = max(1, rows_max - 2)
-        shown = active[:room]
-        shown += failed[: room - len(shown)]
-        shown += pending[: min(_NEXT_PENDING, room - len(shown))]
-        latest = done[-min(_LATEST_DONE, room - len(shown)) :] if room > len(shown) else []
-        shown += latest
-        chosen = {id(step) for step in shown}
-        before = [step for step in (*done, *failed) if id(step) not in chosen]
-        after = [step for step in (*active, *pending) if id(step) not in chosen]
-        rank = {id(step): place for place, step in enumerate((*latest, *failed, *active, *pending)) if id(step) in chosen}
-        return sorted(shown, key=lambda step: rank[id(step)]), before, after
+        some_active = active[:room]
+        room -= len(some_active)
+        some_failed = failed[:room]
+        room -= len(some_failed)
+        some_pending = pending[: min(_NEXT_PENDING, room)]
+        room -= len(some_pending)
+        latest = len(done) - min(_LATEST_DONE, room, len(done))
+        shown = done[latest:] + some_failed + some_active + some_pending
+        before = done[:latest] + failed[len(some_failed) :]
+        return shown, before, active[len(some_active) :] + pending[len(some_pending) :]
 
     def _count(self, hidden: list[StepState], depth: int) -> None:
-        label = f"… {tally(step.status for step in hidden)}"
+        label = f"… {tally(hidden)}"
         self.rows.append(Row("", depth, " ", None, label if self.unicode else to_ascii(label), "", None))
 
     def _row(self, step: StepState, depth: int) -> Row:
@@ -248,7 +279,9 @@ class _Tree:
         detail = live_detail(step, self.now_ms)
         if not self.unicode:
             label, detail = to_ascii(label), to_ascii(detail)
-        return Row(step.path, depth, icon(step.status, self.unicode), step.status, label, detail, seconds)
+        return Row(
+            step.path, depth, icon(step.status, unicode=self.unicode), step.status, label, detail, seconds
+        )
 
 
 def _children(step: StepState) -> list[StepState]:

@@ -43,6 +43,12 @@ def _by(event: Any) -> str:
     return f" by {clean(event.by, 60)}" if event.by else ""
 
 
+def _plan_adopted(event: ev.PlanAdopted, about: About) -> str:
+    return f"Plan version {event.version} is followed" + (
+        f": {clean(event.cause, 120)}" if event.cause else ""
+    )
+
+
 def _run_resumed(event: ev.RunResumed, about: About) -> str:
     return f"Run {about.run_id} is taken up again" + (", with what failed" if event.retry_failed else "")
 
@@ -57,13 +63,16 @@ def _step_started(event: ev.StepStarted, about: About) -> str:
 
 def _round_ended(event: ev.RoundEnded, about: About) -> str:
     wait_s = (event.next_at - about.at) / 1000
-    return f"{about.name}: round {event.iteration + 1} done" + (f", next in {duration(wait_s)}" if wait_s > 0 else "")
+    return f"{about.name}: round {event.iteration + 1} done" + (
+        f", next in {duration(wait_s)}" if wait_s > 0 else ""
+    )
 
 
 def _retry_scheduled(event: ev.RetryScheduled, about: About) -> str:
     wait_s = max(0.0, (event.at - about.at) / 1000)
     said = _error(event.error)
-    return f"{about.name}: attempt {event.attempt - 1} failed: {said}; attempt {event.attempt} in {duration(wait_s)}"
+    after = f"attempt {event.attempt} in {duration(wait_s)}"
+    return f"{about.name}: attempt {event.attempt - 1} failed: {said}; {after}"
 
 
 def _step_waiting(event: ev.StepWaiting, about: About) -> str:
@@ -91,23 +100,25 @@ def _run_ended(event: ev.RunEnded, about: About) -> str:
 
 _SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
     ev.RunStarted: lambda e, a: f"Run {a.run_id} started: {clean(e.goal, 200)}",
-    ev.PlanAdopted: lambda e, a: f"Plan version {e.version} is followed" + (f": {clean(e.cause, 120)}" if e.cause else ""),
+    ev.PlanAdopted: _plan_adopted,
     ev.RunResumed: _run_resumed,
     ev.StepStarted: _step_started,
-    ev.StepSucceeded: lambda e, a: f"{a.name} done{_in(a)}{a.counted}",
+    ev.StepSucceeded: lambda _, a: f"{a.name} done{_in(a)}{a.counted}",
     ev.RoundEnded: _round_ended,
     ev.StepFailed: lambda e, a: f"{a.name} failed{_in(a)}: {_error(e.error)}{a.counted}",
     ev.RetryScheduled: _retry_scheduled,
     ev.StepWaiting: _step_waiting,
     ev.StepSkipped: lambda e, a: f"{a.name} skipped: {why_skipped(e.reason, e.because)}{a.counted}",
-    ev.StepCancelled: lambda e, a: f"{a.name} cancelled{a.counted}",
-    ev.StepInterrupted: lambda e, a: f"{a.name} was interrupted: the process that ran it is gone; it starts again",
+    ev.StepCancelled: lambda _, a: f"{a.name} cancelled{a.counted}",
+    ev.StepInterrupted: lambda _, a: (
+        f"{a.name} was interrupted: the process that ran it is gone; it starts again"
+    ),
     ev.StepInDoubt: lambda e, a: f"{a.name} may or may not have had its effect: {_error(e.error)}",
     ev.StepExpanded: lambda e, a: f"{a.name} has {e.count:,} item{'' if e.count == 1 else 's'}",
     ev.Discovered: lambda e, a: f"{a.name} found: {clean(e.what, 200)}",
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,
-    ev.LimitReached: lambda e, a: f"Limit {clean(e.limit, 40)} is reached ({e.value:,g})",
+    ev.LimitReached: lambda e, _: f"Limit {clean(e.limit, 40)} is reached ({e.value:,g})",
     ev.RunPaused: lambda e, a: f"Run {a.run_id} is paused{_by(e)}",
     ev.RunUnpaused: lambda e, a: f"Run {a.run_id} goes on{_by(e)}",
     ev.RunCancelling: _run_cancelling,

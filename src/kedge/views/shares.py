@@ -34,7 +34,7 @@ class Shares:
         self._partial: dict[str, float] = {}
         self._partial_sum = 0.0
         self._undone: dict[str, float] = {}
-        """What was credited for steps that did not succeed: owed again if the run is taken up after its end."""
+        """Credited for steps that did not succeed: owed again if the run is taken up after its end."""
 
     @property
     def settled(self) -> float:
@@ -47,7 +47,7 @@ class Shares:
         return self.settled + self._partial_sum
 
     def divide(self, path: str, count: int, rounds: int = 1) -> None:
-        """The step at `path` ("": the run) begins `count` children, in the first of `rounds` rounds to come."""
+        """The step at `path` ("": the run) begins `count` children, in the first of `rounds` rounds."""
         group = self._group(path)
         round_part = max(0.0, group.share - group.credited) / rounds
         group.round_end = group.credited + round_part
@@ -59,7 +59,7 @@ class Shares:
         self._drop_partial(path)
         self._credit(path, group, group.round_end - group.credited)
 
-    def settle(self, path: str, done: bool) -> None:
+    def settle(self, path: str, *, done: bool) -> None:
         """Nothing more will happen at `path`."""
         self._drop_partial(path)
         group = self._groups.get(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 ELLIPSIS = "…"
@@ -25,7 +26,7 @@ _SELECTORS = frozenset(map(chr, range(0xFE00, 0xFE10)))
 _DROPPED = frozenset({"Cc", "Cf", "Cs"})
 _MARKS = frozenset({"Mn", "Me"})
 _MARKS_IN_A_ROW_MAX = 3
-_ASCII = str.maketrans("…·─│├└█▒░▏▸→↳×", "~--||`#:.|>>>x")
+_ASCII = str.maketrans("…·─┄│├└█░▏▸→↳✗", "~--:||`#.|>>>x")
 
 
 def clean(text: str, width: int = 80) -> str:
@@ -84,6 +85,23 @@ def pad(text: str, width: int) -> str:
     """`text` in exactly `width` columns."""
     text = cut(text, width)
     return text + " " * (width - columns(text))
+
+
+def pack(segments: Sequence[str], before: str, below: str, width: int, between: str = " · ") -> list[str]:
+    """Segments on as few lines as hold them: `before` stands before the first, `below` before the others."""
+    room = width // 2
+    if len(before) > room:  # nested so deep that nothing else would fit
+        before, below = ELLIPSIS + before[1 - room :], ELLIPSIS + below[1 - room :]
+    lines: list[str] = []
+    line = before + segments[0]
+    for segment in segments[1:]:
+        longer = f"{line}{between}{segment}"
+        if columns(longer) <= width:
+            line = longer
+        else:
+            lines.append(line)
+            line = below + segment
+    return [cut(line, width) for line in (*lines, line)]
 
 
 def to_ascii(text: str) -> str:

@@ -1,0 +1,76 @@
+"""kedge as its users have it: the public API, the default codec and event chain, limits raised but in force."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import kedge
+import node
+from graphs import Graph
+
+LIMITS = kedge.Limits(
+    parallel=1_000_000,
+    parallel_total=1_000_000,
+    steps=1_000_000,
+    chain=1_000_000,
+    expansions=1_000_000,
+    iterations=1_000_000,
+    calls=10_000_000,
+)
+
+
+def node_tool(effect: Literal["pure", "effect"]) -> kedge.Tool:
+    """The step as a tool."""
+
+    @kedge.tool(effect=effect, name="node")
+    async def call(i: int, inputs: list[int], sleep_s: float | None = None) -> int:
+        return await node.work(inputs, sleep_s)
+
+    return call
+
+
+class Kedge:
+    """An engine that runs graphs."""
+
+    def __init__(self, store: Path | str, effect: Literal["pure", "effect"] = "pure") -> None:
+        self.engine = kedge.Engine(tools=[node_tool(effect)], store=store, limits=LIMITS)
+        self.handle: kedge.Run | None = None
+        self._size = 0
+        self._runs = 0
+
+    async def __aenter__(self) -> Self:
+        await self.engine.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.engine.__aexit__(*exc)
+
+    async def admit(self, graph: Graph) -> dict[str, float]:
+        """Plan and start; seconds of each."""
+        document = graph.document()
+        self._size = len(graph)
+        began_s = time.perf_counter()
+        plan = kedge.Plan.parse(document, LIMITS)
+        parsed_s = time.perf_counter()
+        self.handle = await self.engine.start(plan, run_id=f"bench{self._runs}")
+        self._runs += 1
+        return {"parse": parsed_s - began_s, "start": time.perf_counter() - parsed_s}
+
+    async def run(self) -> list[Any]:
+        """Wait for the end and read every result."""
+        result = await self.run_handle.result()
+        steps = result.steps
+        return [steps[f"n{i}"].result for i in range(self._size)]
+
+    async def forget(self) -> None:
+        """Delete the run, so that the next one is measured beside nothing."""
+        await self.engine.delete(self.run_handle.id)
+        self.handle = None
+
+    @property
+    def run_handle(self) -> kedge.Run:
+        if self.handle is None:
+            raise SystemExit("no run was started")
+        return self.handle

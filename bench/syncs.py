@@ -1,0 +1,37 @@
+"""Counts what reaches the disk: an SQLite VFS that passes everything on and counts the syncs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+count = 0
+_usual = apsw.vfs_names()[0]
+
+
+class _File(apsw.VFSFile):
+    def __init__(self, name: Any, flags: list[int]) -> None:
+        super().__init__(_usual, name, flags)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        global count  # noqa: PLW0603
+        count += 1
+        super().xSync(flags)
+
+
+class _Counting(apsw.VFS):
+    def __init__(self) -> None:
+        super().__init__("counting", _usual, makedefault=True)
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        return _File(name, flags)
+
+
+_installed: list[_Counting] = []
+
+
+def install() -> None:
+    """Count from here on, in every connection that is opened."""
+    if not _installed:
+        _installed.append(_Counting())

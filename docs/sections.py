@@ -1,0 +1,373 @@
+"""The generated sections: each function asks the code and writes Markdown."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import runpy
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, cast
+
+import click
+import msgspec
+from codes import KINDS, found_codes, meanings
+from pages import code, first_line, listed, table
+from shapes import default_of, docs_of, type_words
+
+from kedge.assemble import Settings
+from kedge.base import errors
+from kedge.base.errors import CATEGORIES, KedgeError
+from kedge.base.limits import Limits
+from kedge.checks.severity import STRICTNESS, severity
+from kedge.flow import events as flow_events
+from kedge.flow.transitions import SETTLED, TABLE
+from kedge.flow.words import ENDED, RunStatus, StepStatus
+from kedge.plan import parts
+from kedge.plan.expr import faults, functions as expr_functions
+from kedge.plan.model import Plan
+from kedge.plan.names import TAKEN_NAMES
+from kedge.surface.cli import exits
+from kedge.surface.cli.app import app
+from kedge.tools.builtin import builtin_tools as all_builtin_tools
+from kedge.views.narrate import RunEvent
+from kedge.views.words import LOOKS, RUN_SENTENCES
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+# --- the plan language
+
+
+def plan_fields() -> str:
+    return _fields(Plan)
+
+
+def step_fields() -> str:
+    return _fields(parts.Step)
+
+
+def part_fields() -> str:
+    kinds = (parts.Input, parts.Retry, parts.Loop, parts.Estimate, parts.Approval, parts.Call, parts.Wait)
+    return "\n\n".join(f"**{kind.__name__}**. {first_line(kind.__doc__)}\n\n{_fields(kind)}" for kind in kinds)
+
+
+def _fields(kind: type[msgspec.Struct]) -> str:
+    docs = docs_of(kind)
+    later = parts.LATER_FIELDS if kind is parts.Step else ()
+    rows = [
+        (
+            code(field.name) + (" *" if field.name in later else ""),
+            type_words(field.type),
+            default_of(field),
+            docs.get(field.name, ""),
+        )
+        for field in cast(msgspec.inspect.StructType, msgspec.inspect.type_info(kind)).fields
+    ]
+    return table(("field", "type", "default", "meaning"), rows)
+
+
+def later_fields() -> str:
+    return f"{listed(parts.LATER_FIELDS)}, `on_error: ask` and `${{secret.NAME}}`"
+
+
+def reserved_words() -> str:
+    return f"Names of values: {listed(sorted(parts.RESERVED_IDS))}.\n\nWords of the expression language: " + (
+        f"{listed(sorted(TAKEN_NAMES - parts.RESERVED_IDS))}."
+    )
+
+
+_FUNCTION_WORDS = {
+    "len": "Items of a list, entries of a map, characters of a text.",
+    "min": "The smallest of numbers, or of texts. Of an empty list: an error.",
+    "max": "The largest of numbers, or of texts. Of an empty list: an error.",
+    "sum": "Of a list of numbers; 0 for an empty one.",
+    "any": "Is one of a list of conditions true?",
+    "all": "Are all of a list of conditions true?",
+    "abs": "A number without its sign.",
+    "round": "To a whole number, or to so many decimals. Halves go to the even neighbour.",
+    "str": "A text as it is, anything else as JSON.",
+    "int": "A whole number from a number (cut off) or a text such as `42`.",
+    "float": "A number from a number or a text such as `4.2`.",
+    "bool": "False for 0, empty text, list or map, null and false; else true.",
+    "lower": "A text in small letters.",
+    "upper": "A text in capitals.",
+    "startswith": "Does the text begin with the other?",
+    "endswith": "Does the text end with the other?",
+}
+
+
+def functions() -> str:
+    known = expr_functions.FUNCTIONS
+    rows = [(code(function.usage), _FUNCTION_WORDS.get(name, "")) for name, function in known.items()]
+    rows.append(("`present(path)`", "Is there a value that is not null? The one way to ask without an error."))
+    return table(("function", "gives"), rows)
+
+
+def budgets() -> str:
+    rows = [
+        ("characters of one expression", faults.MAX_TEXT),
+        ("brackets and operators inside each other", faults.MAX_DEPTH),
+        ("parts of one expression", faults.MAX_NODES),
+        ("items and characters looked at in one evaluation", faults.MAX_WORK),
+        ("characters of one rendered text", faults.MAX_RENDERED),
+    ]
+    return table(("what", "at most"), [(what, f"{most:,}") for what, most in rows])
+
+
+# --- statuses, events, limits
+
+
+def step_statuses() -> str:
+    return _statuses(StepStatus, {one: look.sentence for one, look in LOOKS.items()}, SETTLED)
+
+
+def run_statuses() -> str:
+    return _statuses(RunStatus, dict(RUN_SENTENCES), ENDED)
+
+
+def _statuses(kind: type[StrEnum], words: Mapping[Any, str], final: Iterable[Any]) -> str:
+    docs = docs_of(kind)
+    rows = [
+        (
+            code(one.value),
+            LOOKS[one].icon if isinstance(one, StepStatus) else "",
+            words[one],
+            docs.get(one.name, ""),
+            "yes" if one in final else "",
+        )
+        for one in kind
+    ]
+    heads = ["status", "icon", "in a sentence", "more", "final"]
+    if kind is RunStatus:
+        codes = [exits.OF_STATUS[one] for one in RunStatus]
+        rows = [(*row[:1], *row[2:], number) for row, number in zip(rows, codes, strict=True)]
+        heads = [heads[0], *heads[2:], "exit code"]
+    return table(heads, rows)
+
+
+def transitions() -> str:
+    rows = [
+        (
+            code(kind.__name__),
+            "; ".join(f"{before.value} → {after.value}" for before, after in moves.items()),
+        )
+        for kind, moves in TABLE.items()
+    ]
+    return table(("event", "moves a step from → to"), rows)
+
+
+def transition_picture() -> str:
+    arrows: dict[tuple[str, str], list[str]] = {}
+    for kind, moves in TABLE.items():
+        for before, after in moves.items():
+            arrows.setdefault((before.value, after.value), []).append(kind.__name__)
+    lines = ["stateDiagram-v2", "  [*] --> pending", "  pending --> ready: what it needs is settled"]
+    lines += [f"  {before} --> {after}: {', '.join(kinds)}" for (before, after), kinds in arrows.items()]
+    lines += [f"  {one.value} --> [*]" for one in StepStatus if one in SETTLED and one != StepStatus.COMPENSATED]
+    return "```mermaid\n" + "\n".join(lines) + "\n```"
+
+
+def events() -> str:
+    rows = []
+    for kind in flow_events.Event.__subclasses__():
+        names = [field.name for field in msgspec.structs.fields(kind)]
+        rows.append((code(kind.__name__), first_line(kind.__doc__), listed(names)))
+    return table(("event", "meaning", "fields"), rows)
+
+
+def run_events() -> str:
+    docs = docs_of(RunEvent)
+    docs |= {"run_id": "The run.", "path": "The step's path; empty where it is about the run."}
+    named = [field.name for field in msgspec.structs.fields(RunEvent) if field.name != "source"]
+    rows = [(code(name), docs[name]) for name in named]
+    return table(("attribute", "meaning"), [*rows, ("`data`", first_line(RunEvent.data.__doc__))])
+
+
+def limits() -> str:
+    docs = docs_of(Limits)
+    rows = [
+        (code(field.name), _amount(field.name, field.default), docs.get(field.name, ""))
+        for field in msgspec.structs.fields(Limits)
+    ]
+    return table(("limit", "default", "bounds"), rows)
+
+
+def _amount(name: str, value: float) -> str:
+    """A number with its unit, which the name ends in."""
+    if name.endswith("_bytes"):
+        return f"{value / 2**20:,g} MiB"
+    return f"{value:,.0f}{' s' if name.endswith('_s') else ''}"
+
+
+# --- errors
+
+
+def error_classes() -> str:
+    kinds = [
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, KedgeError) and kind.__module__ == errors.__name__
+    ]
+    kinds.sort(key=lambda kind: inspect.getsourcelines(kind)[1])
+    rows = [
+        (
+            code(f"kedge.{kind.__name__}"),
+            code(kind.__bases__[0].__name__),
+            code(kind.code),
+            first_line(kind.__doc__),
+            exits.of_error(kind.__new__(kind)),
+        )
+        for kind in kinds
+    ]
+    return table(("class", "is a", "code", "meaning", "exit code"), rows)
+
+
+_CATEGORY_WORDS = {
+    "transient": "Something outside that passes: a lost connection, a busy disk.",
+    "timeout": "No answer in time.",
+    "rate_limited": "The other side wants less. The tool also gets fewer calls at once, for a while.",
+    "invalid_input": "The arguments, or what an expression was given, are wrong.",
+    "permission": "It is not allowed.",
+    "missing_tool": "The engine that drives the run does not have the tool.",
+    "not_serializable": "The result cannot be stored.",
+    "limit": "Something is too large or too much.",
+    "permanent": "It failed and will fail again.",
+    "cancelled": "It was stopped.",
+    "in_doubt": "Nobody knows whether it happened.",
+    "bug": "The tool raised something that it did not classify.",
+}
+
+
+def categories() -> str:
+    retried = set(parts.Retry().on)
+    rows = [
+        (code(name), _CATEGORY_WORDS.get(name, ""), "yes" if name in retried else "if `retry.on` names it")
+        for name in CATEGORIES
+    ]
+    return table(("category", "meaning", "tried again"), rows)
+
+
+_KIND_WORDS = {
+    "reading": "Reading a document",
+    "checking": "Checking a plan",
+    "expressions": "Expressions and templates",
+    "running": "While a run is driven",
+    "tools": "Making and loading tools",
+    "store": "The store",
+    "asking": "Everything else",
+}
+
+
+def codes_by_kind() -> str:
+    found = found_codes(_ROOT / "src" / "kedge")
+    said = meanings(_ROOT / "docs" / "codes.txt")
+    blocks: list[str] = []
+    for kind in KINDS:
+        names = sorted(name for name, kinds in found.items() if kind in kinds)
+        if kind == "checking":
+            heads = ("code", "meaning", *STRICTNESS)
+            rows = [(code(n), said.get(n, ""), *(severity(n, level) for level in STRICTNESS)) for n in names]
+        else:
+            heads, rows = ("code", "meaning"), [(code(n), said.get(n, "")) for n in names]
+        blocks.append(f"### {_KIND_WORDS[kind]}\n\n{table(heads, rows)}")
+    return "\n\n".join(blocks)
+
+
+# --- tools, rooms, commands
+
+
+def builtin_tools() -> str:
+    blocks: list[str] = []
+    for tool in all_builtin_tools([_ROOT]):
+        spec = tool.spec
+        off = "" if spec.available else f" *Off:* {spec.unavailable_because}."
+        head = f"### {spec.name}\n\nEffect class `{spec.effect}`. {spec.description}{off}"
+        properties = cast(dict[str, dict[str, Any]], spec.parameters.get("properties", {}))
+        needed = cast(list[str], spec.parameters.get("required", []))
+        rows = [
+            (
+                code(name),
+                _schema_words(schema),
+                "needed" if name in needed else code(msgspec.json.encode(schema.get("default")).decode()),
+                schema.get("description", ""),
+            )
+            for name, schema in properties.items()
+        ]
+        blocks.append(f"{head}\n\n{table(('argument', 'type', 'default', 'meaning'), rows)}\n\n{_gives(spec.returns)}")
+    return "\n\n".join(blocks)
+
+
+def _gives(returns: Mapping[str, Any] | None) -> str:
+    if returns is None:
+        return "Gives whatever is in the text."
+    inner = cast(dict[str, Any], returns.get("$defs", {}))
+    fields = _resolved(returns, inner).get("properties")
+    if fields:
+        return f"Gives a map: {', '.join(f'`{n}` ({_schema_words(s, inner)})' for n, s in fields.items())}."
+    return f"Gives {_schema_words(returns, inner)}."
+
+
+def _resolved(schema: Mapping[str, Any], inner: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    return cast(Mapping[str, Any], inner.get(name, schema))
+
+
+def _schema_words(schema: Mapping[str, Any], inner: Mapping[str, Any] = {}) -> str:
+    shape = _resolved(schema, inner)
+    if "enum" in shape:
+        return "one of " + listed(shape["enum"])
+    if "anyOf" in shape:
+        return " or ".join(dict.fromkeys(_schema_words(one, inner) for one in shape["anyOf"]))
+    kind = shape.get("type", "any")
+    if kind == "array":
+        return f"list of {_schema_words(shape.get('items', {}), inner)}"
+    if kind == "object" and shape.get("properties"):
+        return f"map with {listed(shape['properties'])}"
+    return {"string": "text", "object": "map", "integer": "whole number", "boolean": "true or false"}.get(kind, kind)
+
+
+def rooms() -> str:
+    may = cast(dict[str, str], runpy.run_path(str(_ROOT / "tests" / "tidy" / "test_rooms.py"))["MAY_IMPORT"])
+    rows: list[tuple[str, str, str]] = []
+    for room, allowed in may.items():
+        if room.startswith("__"):
+            continue
+        if (_ROOT / "src" / "kedge" / room).is_dir() or (_ROOT / "src" / "kedge" / f"{room}.py").is_file():
+            name = "kedge.surface.cli" if room == "surface" else f"kedge.{room}"
+            rows.append((code(room), first_line(_doc(name)), listed(allowed.split()) or "nothing"))
+    return table(("room", "what it is", "may import"), rows)
+
+
+def _doc(module: str) -> str | None:
+    try:
+        return importlib.import_module(module).__doc__
+    except ModuleNotFoundError:
+        return None
+
+
+def settings() -> str:
+    docs = docs_of(Settings)
+    info = cast(msgspec.inspect.StructType, msgspec.inspect.type_info(Settings))
+    rows = [(code(f.name), type_words(f.type), default_of(f), docs.get(f.name, "")) for f in info.fields]
+    return table(("setting", "type", "default", "meaning"), rows)
+
+
+def commands() -> str:
+    """Every command as `--help` shows it."""
+    main = click.Context(app, info_name="kedge", terminal_width=100, max_content_width=100)
+    blocks = [_help(app, main)]
+    for name in app.list_commands(main):
+        command = app.get_command(main, name)
+        if command is not None and not command.hidden:
+            inner = click.Context(
+                command, parent=main, info_name=name, terminal_width=100, max_content_width=100
+            )
+            blocks.append(f"### kedge {name}\n\n{_help(command, inner)}")
+    return "\n\n".join(blocks)
+
+
+def _help(command: click.Command, context: click.Context) -> str:
+    lines = (line.rstrip() for line in command.get_help(context).splitlines())
+    return "```text\n" + "\n".join(lines) + "\n```"

@@ -1,0 +1,115 @@
+"""Taking up a run that had ended: what failed, and what came to nothing because of it, is to be done again.
+
+Part of `evolve`: called from nowhere else. What is done stays done, a composite goes on with those of
+its children that are not.
+"""
+
+from __future__ import annotations
+
+from kedge.flow.scopes import let_go, watch_outer
+from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.words import Outcome, StepStatus
+
+
+def reopen(state: RunState) -> None:
+    """Take back the end."""
+    state.end = None
+    state.error = None
+    state.cancelling = False
+    state.stopped_by = ""
+    state.ended_at = 0
+    _reopen_scope(state, state.root)
+
+
+def _reopen_scope(state: RunState, scope: ScopeState) -> None:
+    again: list[StepState] = []
+    for step in scope.steps:
+        if step.node.fallback_for < 0 and (_is_to_do(step) or _lost_outer(step)):
+            _take_back(state, step, again)
+    for step in again:  # grows: what had nothing to go on may have it now
+        for index in step.node.consumers:
+            waiter = scope.steps[index]
+            if waiter.reason == "absent":
+                _take_back(state, waiter, again)
+    for step in again:
+        _count_waiting(step)
+    for step in again:
+        _go_on(state, step)
+    if not scope.open:
+        state.closing.append(scope.owner)
+
+
+def _is_to_do(step: StepState) -> bool:
+    if step.outcome is None or step.outcome is Outcome.DONE:
+        return False  # in doubt, or done by its fallback
+    if step.status in (StepStatus.FAILED, StepStatus.CANCELLED) or step.reason == "dependency":
+        return True
+    if step.reason != "empty":
+        return False
+    if step.items is not None:
+        return any(_is_to_do(item) for item in step.items)
+    return step.inner is not None and any(_is_to_do(child) for child in step.inner.steps)
+
+
+def _lost_outer(step: StepState) -> bool:
+    """It had nothing to go on, and an outer step is done again."""
+    return step.reason == "absent" and any(step.needed(name).outcome is None for name in step.node.places)
+
+
+def _take_back(state: RunState, step: StepState, again: list[StepState]) -> None:
+    """The step and its chain of fallbacks are as if they had never been tried."""
+    while step.outcome is not None:
+        _reset(state, step)
+        again.append(step)
+        if step.owner is not None or step.node.fallback < 0:
+            return
+        step = step.scope.steps[step.node.fallback]
+
+
+def _reset(state: RunState, step: StepState) -> None:
+    state.settled -= 1
+    if step.owner is None:
+        step.scope.open += 1
+    else:
+        step.owner.open += 1
+    step.status = StepStatus.PENDING
+    step.outcome = None
+    step.stand_in = None
+    step.error = None
+    step.reason = ""
+    step.because = ()
+    step.attempt = 0
+    step.ended_at = 0
+
+
+def _count_waiting(step: StepState) -> None:
+    node = step.node
+    steps = step.scope.steps
+    outcomes = [steps[index].outcome for index in node.deps]
+    step.missed = None
+    step.waiting = outcomes.count(None) + (node.fallback_for >= 0)
+    step.troubled = any(outcome not in (None, Outcome.DONE) for outcome in outcomes)
+    if step.scope.owner is not None:
+        watch_outer(step)
+
+
+def _go_on(state: RunState, step: StepState) -> None:
+    """An item, or a step of a scope, from where it was."""
+    was_waiting, step.wake_at = step.wake_at > 0, 0
+    if step.items is not None:
+        step.status = StepStatus.RUNNING
+        again: list[StepState] = []
+        for item in step.items:
+            if _is_to_do(item):
+                _take_back(state, item, again)
+        for item in again:
+            _go_on(state, item)
+        if not step.open:
+            state.closing.append(step)
+    elif (
+        step.inner is not None and not was_waiting
+    ):  # it waited to begin another attempt or round: begin that
+        step.status = StepStatus.RUNNING
+        _reopen_scope(state, step.inner)
+    else:
+        let_go(state, step)

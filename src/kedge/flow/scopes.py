@@ -1,0 +1,93 @@
+"""How scopes come into being and are replaced. Part of `evolve`: called from nowhere else."""
+
+from __future__ import annotations
+
+from kedge.flow.program import Scope
+from kedge.flow.settle import has_any, start_early, unblock
+from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.words import Outcome, StepStatus
+
+
+def open_scope(state: RunState, scope: ScopeState) -> None:
+    """Bring a scope's steps into being; those that wait for nothing are free to go."""
+    scope.steps = [
+        StepState(node, scope.prefix + node.id, scope, len(node.deps)) for node in scope.scope.nodes
+    ]
+    scope.open = len(scope.steps)
+    state.total += scope.open
+    owner = scope.owner
+    free: list[StepState] = []
+    for step in scope.steps:
+        state.steps[step.path] = step
+        if owner is not None:
+            step.generation = owner.generation
+            watch_outer(step)
+            if state.retired:
+                step.starts = state.retired.pop(step.path, 0)
+        if step.node.fallback_for >= 0:
+            step.waiting += 1  # for its target's final failure
+        if not step.waiting or (step.node.outer and has_any(step)):
+            free.append(step)
+    for step in free:
+        let_go(state, step)
+    if not scope.steps:
+        state.closing.append(owner)
+
+
+def let_go(state: RunState, step: StepState) -> None:
+    """Free the step if nothing holds it, or if it need not wait for all."""
+    if not step.waiting:
+        unblock(state, step)
+    elif has_any(step):
+        start_early(state, step)
+
+
+def watch_outer(step: StepState) -> None:
+    """Wait for the steps of outer scopes that it names, and for nothing else out there."""
+    for name, (level, _) in step.node.places.items():
+        if not level:
+            continue
+        target = step.needed(name)
+        if target.outcome is None:
+            step.waiting += 1
+            if target.watchers is None:
+                target.watchers = []
+            target.watchers.append(step)
+        elif target.outcome is not Outcome.DONE:
+            step.troubled = True
+
+
+def open_inner(state: RunState, step: StepState, scope: Scope) -> None:
+    """The children of a composite, for its first attempt, another one, or another round."""
+    turn = f"#{step.iteration}" if step.node.step.loop is not None else ""
+    inner = ScopeState(scope, step, f"{step.path}{turn}/")
+    before = step.inner
+    if before is not None:
+        if before.prefix == inner.prefix:
+            _retire(state, before)
+            before = before.earlier
+        inner.earlier = before
+    step.inner = inner
+    step.wake_at = 0
+    open_scope(state, inner)
+
+
+def _retire(state: RunState, scope: ScopeState) -> None:
+    """Another attempt takes the place of these steps."""
+    for step in scope.steps:
+        _retire_step(state, step)
+
+
+def _retire_step(state: RunState, step: StepState) -> None:
+    del state.steps[step.path]
+    state.total -= 1
+    state.settled -= step.outcome is not None
+    state.done -= step.status is StepStatus.DONE
+    if step.starts:
+        state.retired[step.path] = step.starts
+    for item in step.items or ():
+        _retire_step(state, item)
+    inner = step.inner
+    while inner is not None:
+        _retire(state, inner)
+        inner = inner.earlier

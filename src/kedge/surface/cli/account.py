@@ -1,0 +1,120 @@
+"""What a run came to, as text and as data."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import msgspec
+
+from kedge import RunResult, StepStatus
+from kedge.surface.cli.screen import LINE_MAX, Screen, lines_of
+from kedge.views.text import clean, cut
+from kedge.views.words import LOOKS
+
+_VALUE_MAX = 300
+_STEPS_MAX = 20
+_COLOURS = {"done": "green", "failed": "red", "empty": "red", "cancelled": "yellow", "waiting": "yellow"}
+
+
+def as_data(result: RunResult, again: str = "") -> dict[str, Any]:
+    """Everything but the steps' results: outputs are what a plan gives back."""
+    return {
+        "run_id": result.run_id,
+        "plan_id": result.plan_id,
+        "version": result.version,
+        "status": result.status,
+        "ok": result.ok,
+        "started_at": result.started_at,
+        "ended_at": result.ended_at,
+        "seconds": result.seconds,
+        "critical_path_s": result.critical_path_s,
+        "parallel_efficiency": result.parallel_efficiency,
+        "counts": result.counts,
+        "outputs": result.outputs,
+        "answer": result.answer,
+        "error": result.error,
+        "questions": [
+            {
+                "id": id_,
+                "text": asked.text,
+                "reason": asked.reason,
+                "path": asked.path,
+                "options": list(asked.options),
+                "answer_with": answers(result.run_id, id_, asked.options, again),
+            }
+            for id_, asked in result.questions.items()
+        ],
+        "steps": {
+            path: {
+                "status": step.status,
+                "attempt": step.attempt,
+                "seconds": step.seconds,
+                "error": step.error,
+                "skipped_because": step.skipped_because,
+                "replaced_by": step.replaced_by,
+            }
+            for path, step in result.steps.items()
+        },
+    }
+
+
+def tell(screen: Screen, result: RunResult, again: str = "") -> None:
+    """The summary, then what matters most: what failed, what is asked, what came out."""
+    head, _, rest = result.summary().partition("\n")
+    screen.say()
+    screen.say(f"run {result.run_id} {clean(head, LINE_MAX)}", _COLOURS.get(str(result.status), ""))
+    if rest:
+        screen.say(lines_of(rest, "  "))
+    _tell_failures(screen, result)
+    _tell_questions(screen, result, again)
+    if str(result.status) == "paused":
+        screen.say("  it is paused: who paused it can lift that with run.unpause()")
+    outputs = result.outputs
+    if outputs:
+        screen.say("outputs:")
+        for name, value in outputs.items():
+            text = msgspec.json.encode(value).decode()
+            screen.say(cut(f"  {clean(name)}: {clean(text, _VALUE_MAX)}", LINE_MAX))
+    if result.answer is not None:
+        screen.say(lines_of(result.answer))
+
+
+def _tell_failures(screen: Screen, result: RunResult) -> None:
+    failed = [
+        step
+        for step in result.steps.values()
+        if step.status in (StepStatus.FAILED, StepStatus.IN_DOUBT) and step.error is not None
+    ]
+    for step in failed[:_STEPS_MAX]:
+        look, error = LOOKS[step.status], step.error
+        if error is None:
+            continue
+        icon = screen.coloured(look.icon if screen.unicode else look.letter, look.colour)
+        stood_in = f" ({clean(step.replaced_by)} stood in for it)" if step.replaced_by else ""
+        screen.say(f"{icon} {clean(step.path)}{stood_in}: {clean(error.message, LINE_MAX)}")
+        screen.say(f"  {error.category}, code {clean(error.code)}, attempt {step.attempt}")
+        if error.remedy:
+            screen.say(f"  do: {clean(error.remedy, LINE_MAX)}")
+        if error.trace:
+            screen.say(f"  where: {clean(error.trace, LINE_MAX)}")
+    if len(failed) > _STEPS_MAX:
+        screen.say(f"  and {len(failed) - _STEPS_MAX} more: kedge show {result.run_id}")
+
+
+def _tell_questions(screen: Screen, result: RunResult, again: str) -> None:
+    for id_, asked in result.questions.items():
+        where = f" (step {clean(asked.path)})" if asked.path else ""
+        screen.say(f"question {clean(id_)}{where}: {clean(asked.text, LINE_MAX)}", "yellow")
+        screen.say("answer with one of:")
+        for command in answers(result.run_id, id_, asked.options, again):
+            screen.say(f"  {clean(command, LINE_MAX)}")
+        if asked.reason == "in_doubt":
+            screen.say("  (done takes the step's result: --value JSON)")
+        elif asked.reason == "limit":
+            screen.say("  (raise takes the new limit: --value NUMBER; without, it is doubled)")
+
+
+def answers(run_id: str, question: str, options: tuple[str, ...], again: str) -> list[str]:
+    """A command for each answer there is."""
+    return [f"kedge answer {run_id} {shlex.quote(question)} {shlex.quote(option)}{again}" for option in options]

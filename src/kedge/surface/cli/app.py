@@ -1,0 +1,151 @@
+"""The program: finds a command, runs it, and turns whatever happens into an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from kedge import __version__
+
+COMMANDS = {
+    "check": ("kedge.surface.cli.plans", "Find everything that is wrong with a plan, and run nothing."),
+    "run": ("kedge.surface.cli.runs", "Run a plan, and show what happens."),
+    "resume": ("kedge.surface.cli.runs", "Drive a run on that was interrupted, or take up a failed one again."),
+    "answer": ("kedge.surface.cli.runs", "Answer a question of a run, and drive the run on."),
+    "cancel": ("kedge.surface.cli.runs", "Cancel a run that nobody drives."),
+    "runs": ("kedge.surface.cli.lists", "List the runs of the store, newest first."),
+    "show": ("kedge.surface.cli.pictures", "Draw a run or a plan."),
+    "log": ("kedge.surface.cli.log", "Print the events of a run as JSON lines."),
+    "diff": ("kedge.surface.cli.plans", "Tell how two plans differ, and which is better."),
+    "schema": ("kedge.surface.cli.plans", "Print the JSON Schema of plans."),
+    "tools": ("kedge.surface.cli.plans", "List the tools that plans can call."),
+    "delete": ("kedge.surface.cli.lists", "Forget a run and everything that it wrote to the store."),
+    "prune": ("kedge.surface.cli.lists", "Forget old runs, by age, number or status."),
+    "doctor": ("kedge.surface.cli.doctor", "Look whether this machine, store and set-up are sound."),
+    "new": ("kedge.surface.cli.new", "Make a folder with a plan and a tools file that run as they are."),
+}
+"""Where each command is, and its one line in the list: listing them must load none of them."""
+
+
+class App(click.Group):
+    """The commands, loaded when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        return getattr(module, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS:
+            from kedge.plan.nearest import nearest
+
+            near = nearest(args[0], COMMANDS)
+            hint = f"Did you mean {near!r}?" if near else f"Commands: {', '.join(COMMANDS)}."
+            ctx.fail(f"No such command {args[0][:80]!r}. {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def main(
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run one command and exit."""
+        given = list(sys.argv[1:] if args is None else args)
+        extra["standalone_mode"] = False
+        as_json = "--json" in given
+        _let_write_anything()
+        with contextlib.ExitStack() as stack:
+            if as_json:
+                # What tools and plans' modules print must not end up in the document.
+                stack.enter_context(_stdout_apart())
+            code = self._run(given, prog_name or "kedge", as_json, extra)
+        sys.exit(code)
+
+    def _run(self, given: list[str], prog_name: str, as_json: bool, extra: dict[str, Any]) -> int:  # noqa: FBT001
+        try:
+            result = super().main(given, prog_name, **extra)
+            sys.stdout.flush()
+            return result if isinstance(result, int) else 0
+        except BrokenPipeError:
+            return _nobody_reads()
+        except (KeyboardInterrupt, click.Abort):
+            return 130
+        except click.exceptions.Exit as done:
+            return done.exit_code
+        except Exception as error:
+            if "--debug" in given:
+                traceback.print_exception(error)
+            return _report(error, as_json)
+
+
+def _report(error: Exception, as_json: bool) -> int:  # noqa: FBT001
+    from kedge import InternalError, KedgeError
+    from kedge.surface.cli import faults
+
+    try:
+        if isinstance(error, click.ClickException):
+            return faults.report_usage(error, as_json=as_json)
+        if isinstance(error, KedgeError) and not isinstance(error, InternalError):
+            return faults.report_error(error, as_json=as_json)
+        return faults.report_bug(error, as_json=as_json)
+    except BrokenPipeError:
+        return _nobody_reads()
+
+
+def _nobody_reads() -> int:
+    """The reader has what it wanted: `kedge log RUN | head` is no failure."""
+    with contextlib.suppress(OSError, ValueError):
+        # Python flushes stdout once more on its way out, which would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _let_write_anything() -> None:
+    """A character that the terminal does not have must not end a command."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+@contextlib.contextmanager
+def _stdout_apart() -> Any:
+    from kedge.surface.cli.screen import Screen
+
+    Screen.answers = sys.stdout
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        Screen.answers = None
+
+
+@click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", prog_name="kedge")
+@click.option("--debug", is_flag=True, help="Tell what goes on inside, and show tracebacks.")
+def app(debug: bool) -> None:  # noqa: FBT001
+    """Turn a goal into a plan, and get it done, on one durable log.
+
+    `kedge new` makes a plan to start from; `kedge run PLAN` runs it. Exit codes: 0 done, 1 failed,
+    2 bad input, 3 waits for an answer, 4 cancelled, 5 store or ownership, 130 interrupted.
+    """
+    if debug:
+        logging.basicConfig(level=logging.DEBUG, format="%(relativeCreated)6d ms %(name)s: %(message)s")
+    else:
+        logging.getLogger("kedge").addHandler(logging.NullHandler())

@@ -1,0 +1,128 @@
+"""`check`, `diff`, `schema`, `tools`: what can be told without running anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+import kedge
+from kedge import Findings, InvalidPlan, Plan
+from kedge.assemble import build_tools
+from kedge.surface.cli.exits import BAD_INPUT, DONE
+from kedge.surface.cli.faults import finding_lines
+from kedge.surface.cli.options import json_option, settings_of, tools_option
+from kedge.surface.cli.screen import LINE_MAX, Screen, lines_of
+from kedge.views.text import clean
+
+
+@click.command()
+@click.argument("plan", type=click.Path())
+@click.option(
+    "--strictness", type=click.Choice(["strict", "moderate", "lenient"]), default="moderate", show_default=True,
+    help="How much minor faults weigh.",
+)  # fmt: skip
+@tools_option
+@json_option
+def check(plan: str, strictness: Any, tools: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001
+    """Find everything that is wrong with a plan, and run nothing.
+
+    Exits with 0 if nothing stands in the way of running it, else with 2.
+    """
+    screen = Screen(as_json=as_json)
+    settings = settings_of(tools=tools)
+    try:
+        loaded = kedge.load(plan)
+    except InvalidPlan as error:
+        if not isinstance(error.findings, Findings):
+            raise
+        findings = error.findings
+    else:
+        findings = kedge.check(loaded, build_tools(settings), strictness=strictness, limits=settings.bounds)
+    if as_json:
+        screen.data(_findings_data(findings))
+    else:
+        _tell_findings(screen, plan, findings)
+    return DONE if findings.ok else BAD_INPUT
+
+
+def _findings_data(findings: Findings) -> dict[str, Any]:
+    return {
+        "ok": findings.ok,
+        "errors": len(findings.errors),
+        "warnings": len(findings.warnings),
+        "findings": msgspec.to_builtins(list(findings), enc_hook=str),
+        "missing_tools": findings.missing_tools,
+        "missing_parameters": findings.missing_parameters,
+        "cycles": findings.cycles,
+    }
+
+
+def _tell_findings(screen: Screen, plan: str, findings: Findings) -> None:
+    for finding in findings:
+        screen.say(finding_lines(screen, finding))
+    errors, warnings = len(findings.errors), len(findings.warnings)
+    verdict = "can be run" if findings.ok else "cannot be run"
+    counts = [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []
+    counts += [f"{warnings} warning{'' if warnings == 1 else 's'}"] if warnings else []
+    more = f": {', '.join(counts)}" if counts else ""
+    screen.say(f"{clean(plan, 300)} {verdict}{more}", "green" if findings.ok else "red")
+
+
+@click.command()
+@click.argument("a", type=click.Path(), metavar="PLAN")
+@click.argument("b", type=click.Path(), metavar="PLAN")
+@json_option
+def diff(a: str, b: str, as_json: bool) -> int:  # noqa: FBT001
+    """Tell how two plans differ, and which is better.
+
+    Steps are matched by id, never by position, so moving one is no difference.
+    """
+    screen = Screen(as_json=as_json)
+    comparison = kedge.compare(kedge.load(a), kedge.load(b))
+    if as_json:
+        screen.data(comparison.to_dict() | {"same": comparison.same})
+        return DONE
+    changes, _, _ = str(comparison).partition("\n\n")
+    screen.say(f"{lines_of(changes)}\n")
+    names = comparison.a.__struct_fields__
+    rows = [(name, f"{getattr(comparison.a, name):g}", f"{getattr(comparison.b, name):g}") for name in names]
+    screen.table(("", "a", "b"), rows)
+    verdict = "neither is better" if comparison.better == "neither" else f"{comparison.better} is better"
+    screen.say(f"\n{verdict}: {clean(comparison.because, LINE_MAX)}")
+    return DONE
+
+
+@click.command()
+@json_option
+def schema(as_json: bool) -> int:  # noqa: FBT001
+    """Print the JSON Schema of plans.
+
+    Editors that know JSON Schema complete and check plans with it.
+    """
+    Screen(as_json=as_json).data(Plan.schema())
+    return DONE
+
+
+@click.command()
+@tools_option
+@json_option
+def tools(tools: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001
+    """List the tools that plans can call.
+
+    The built-in ones are always there; --tools and the setting `tools` add others. With --json the
+    parameters of each are told too.
+    """
+    screen = Screen(as_json=as_json)
+    specs = [tool.spec for tool in build_tools(settings_of(tools=tools))]
+    if as_json:
+        screen.data(specs)
+        return DONE
+    rows: list[tuple[str, str, str]] = []
+    for spec in specs:
+        first = (spec.description.splitlines() or [""])[0]
+        missing = "" if spec.available else f"not available: {spec.unavailable_because}. "
+        rows.append((spec.name, spec.effect, clean(missing + first, LINE_MAX)))
+    screen.table(("tool", "effect", "what it does"), rows)
+    return DONE

@@ -1,0 +1,201 @@
+"""`run`, `resume`, `answer`, `cancel`: the commands that drive a run."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from typing import Any
+
+import click
+
+import kedge
+from kedge import BadInput, Engine, NotFound, Refused, Run
+from kedge.assemble import build_engine
+from kedge.surface.cli import exits
+from kedge.surface.cli.account import as_data, tell
+from kedge.surface.cli.drive import Manner, drive
+from kedge.surface.cli.inputs import inputs_of
+from kedge.surface.cli.options import (
+    json_option,
+    json_value,
+    live_option,
+    parallel_option,
+    repeated,
+    require_store,
+    settings_of,
+    store_option,
+    tools_option,
+)
+from kedge.surface.cli.screen import Screen
+
+
+@click.command()
+@click.argument("plan", type=click.Path())
+@click.option("--run", "run_id", metavar="ID", help="The run's id; of a run there is, that one is driven on.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="An input of the plan.")
+@click.option("--inputs-file", type=click.Path(), help="A YAML or JSON file with inputs.")
+@tools_option
+@store_option
+@parallel_option
+@live_option
+@json_option
+def run(plan: str, run_id: str | None, **given: Any) -> int:
+    """Run a plan, and show what happens.
+
+    With the id of a run of the same plan and inputs, that run is driven on: what is done stays done.
+    """
+    loaded = kedge.load(plan)
+    inputs = inputs_of(loaded, given["inputs"], given["inputs_file"])
+
+    async def begin(engine: Engine) -> Run:
+        return await engine.start(loaded, inputs, run_id)
+
+    return drive(_manner(given), begin)
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.option("--retry-failed", is_flag=True, help="Take failed steps, and what was skipped for them, up again.")
+@tools_option
+@store_option
+@parallel_option
+@live_option
+@json_option
+def resume(run_id: str, retry_failed: bool, **given: Any) -> int:  # noqa: FBT001
+    """Drive a run on that was interrupted, or take up a failed one again.
+
+    What is done stays done; what was in flight starts again, except for tools with effects: those ask.
+    """
+    manner = _manner(given)
+    require_store(manner.settings)
+
+    async def begin(engine: Engine) -> Run:
+        found = await engine.resume(run_id, retry_failed)
+        _require_tools(engine, found)
+        return found
+
+    return drive(manner, begin)
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.argument("question")
+@click.argument("answer_text", metavar="ANSWER")
+@click.option("--value", metavar="JSON", help="What goes with it: a result (done) or a number (raise).")
+@click.option("--by", metavar="NAME", help="Who answers.  [default: your user name]")
+@tools_option
+@store_option
+@parallel_option
+@live_option
+@json_option
+def answer(run_id: str, question: str, answer_text: str, **given: Any) -> int:
+    """Answer a question of a run, and drive the run on.
+
+    `kedge show RUN` tells which questions are open, and which answers each takes.
+    """
+    manner = _manner(given)
+    require_store(manner.settings)
+    value = json_value(given["value"], "--value") if given["value"] is not None else None
+
+    async def begin(engine: Engine) -> Run:
+        found = await engine.resume(run_id)
+        _require_tools(engine, found)
+        _require_question(found, question, answer_text)
+        await found.answer(question, answer_text, value, by=given["by"] or _user())
+        return found
+
+    return drive(manner, begin)
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.option("--reason", default="", help="Why, for whoever reads the log.")
+@click.option("--by", metavar="NAME", help="Who cancels.  [default: your user name]")
+@tools_option
+@store_option
+@json_option
+def cancel(run_id: str, reason: str, **given: Any) -> int:
+    """Cancel a run that nobody drives.
+
+    What is done stays done. A run that a process drives is cancelled there: press Ctrl-C, then cancel it.
+    """
+    settings = settings_of(given["store"], given["tools"])
+    require_store(settings)
+    screen = Screen(as_json=given["as_json"])
+
+    async def main() -> kedge.RunResult:
+        async with build_engine(settings) as engine:
+            found = await engine.resume(run_id)
+            await found.cancel(reason, given["by"] or _user())  # before its first turn: nothing is started
+            return await found.result()
+
+    result = asyncio.run(main())
+    again = repeated(given["store"], given["tools"])
+    if screen.as_json:
+        screen.data(as_data(result, again))
+    else:
+        tell(screen, result, again)
+    return exits.WAITS if result.questions else exits.DONE
+
+
+def _manner(given: dict[str, Any]) -> Manner:
+    return Manner(
+        settings=settings_of(given["store"], given["tools"], given["parallel"]),
+        screen=Screen(as_json=given["as_json"]),
+        no_live=given["no_live"],
+        again=repeated(given["store"], given["tools"]),
+    )
+
+
+# A resumed run takes its first turn when the loop is next free. Until then nothing has been written or
+# started, and closing the engine leaves the run as it was: that is where these two are asked.
+
+
+def _require_tools(engine: Engine, run: Run) -> None:
+    """BadInput if the run has steps to come for which there is no tool here: they would only fail."""
+    steps = run.state.steps.values()
+    needed = {step.node.step.tool for step in steps if step.outcome is None} if not run.state.ended else set[None]()
+    missing = sorted(name for name in needed if name is not None and name not in engine.registry)
+    if missing:
+        raise BadInput(
+            f"the run still needs tools that are not here: {', '.join(missing)}",
+            code="tools_missing",
+            where=f"run {run.id}",
+            remedy="name the files that it was started with: --tools FILE",
+        )
+
+
+def _require_question(run: Run, question: str, answer: str) -> None:
+    state = run.state
+    if state.ended:
+        raise Refused(f"the run has ended ({state.status})", code="run_ended", where=f"run {run.id}")
+    asked = state.questions.get(question)
+    still_open = [id_ for id_, one in state.questions.items() if one.open]
+    if asked is None:
+        raise NotFound(
+            f"it has no question {question[:40]!r}",
+            code="unknown_question",
+            where=f"run {run.id}",
+            allowed=still_open,
+        )
+    if not asked.open:
+        raise Refused(
+            f"question {question} was answered: {asked.answer}",
+            code="already_answered",
+            where=f"run {run.id}",
+            allowed=still_open,
+        )
+    if answer not in asked.asked.options:
+        raise BadInput(
+            f"{answer[:40]!r} does not answer question {question}",
+            code="unknown_answer",
+            where=f"run {run.id}",
+            allowed=asked.asked.options,
+        )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # no user database, as in some containers
+        return ""

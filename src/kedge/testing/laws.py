@@ -1,0 +1,171 @@
+"""What holds of a run's state after every event, whatever the plan and whatever happened.
+
+`check_laws` recounts what `evolve` keeps up to date by adding and subtracting, and says which law is
+broken. `picture` writes a state down so that two can be compared: one that was driven, and one that
+was folded from the log of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kedge.flow.events import AnyEvent, StepExpanded, StepInterrupted, StepStarted, StepWaiting
+from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.words import Outcome, StepStatus
+
+_SETTLED_AS = {
+    StepStatus.DONE: {Outcome.DONE},
+    StepStatus.SKIPPED: {Outcome.ABSENT, Outcome.FAILED},
+    StepStatus.CANCELLED: {Outcome.CANCELLED},
+    StepStatus.FAILED: {None, Outcome.FAILED, Outcome.ABSENT, Outcome.DONE},  # None: its fallback is on
+}
+
+
+def check_laws(state: RunState) -> None:
+    """AssertionError with the broken law, if one is."""
+    steps = state.steps
+    _same("running", state.running, sum(s.status is StepStatus.RUNNING and s.is_call for s in steps.values()))
+    _same("total", state.total, len(steps))
+    _same("settled", state.settled, sum(s.outcome is not None for s in steps.values()))
+    _same("done", state.done, sum(s.status is StepStatus.DONE for s in steps.values()))
+    open_ones = [q for q in state.questions.values() if q.open]
+    _same("open questions", state.open_questions, len(open_ones))
+    _same("blocked by", state.blocked_by, sum(q.asked.reason != "in_doubt" for q in open_ones))
+    for path, step in steps.items():
+        _same("path", path, step.path)
+        allowed = _SETTLED_AS.get(step.status, {None})
+        assert step.outcome in allowed, f"{path} is {step.status} and counts as {step.outcome}"
+    for scope in _live_scopes(state.root):
+        _check_scope(state, scope)
+    if state.end is not None:
+        left = [s.path for s in steps.values() if s.outcome is None and s.status is not StepStatus.IN_DOUBT]
+        assert not left, f"the run has ended ({state.end}) and these have not: {left}"
+
+
+def check_moves(state: RunState) -> None:
+    """AssertionError if something stands still and nobody will ever move it. Holds after each turn."""
+    asked = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "in_doubt"]
+    in_doubt = [s.path for s in state.steps.values() if s.status is StepStatus.IN_DOUBT]
+    _same("asked about", sorted(asked), sorted(in_doubt))
+    if state.end is not None or state.paused or state.open_questions or state.running:
+        return
+    waiting = [s.path for s in state.steps.values() if s.status is StepStatus.WAITING]
+    assert waiting or state.parked, f"nothing moves and nobody is asked: {_unsettled(state)}"
+
+
+def _unsettled(state: RunState) -> str:
+    return ", ".join(f"{s.path} {s.status}" for s in state.steps.values() if s.outcome is None)
+
+
+def _same(what: str, kept: object, counted: object) -> None:
+    assert kept == counted, f"{what}: kept {kept!r}, counted {counted!r}"
+
+
+def _live_scopes(scope: ScopeState) -> Iterator[ScopeState]:
+    todo = [scope]
+    while todo:
+        scope = todo.pop()
+        yield scope
+        for step in scope.steps:
+            inners = [item.inner for item in step.items or ()] if step.items is not None else [step.inner]
+            todo.extend(inner for inner in inners if inner is not None)
+
+
+def _check_scope(state: RunState, scope: ScopeState) -> None:
+    in_frontier, timed = set(frontier(state)), {step.path for _, _, step in state.timers}
+    _same(f"open in {scope.prefix!r}", scope.open, sum(step.outcome is None for step in scope.steps))
+    for step in scope.steps:
+        assert state.steps.get(step.path) is step, f"{step.path} is not the step of that path"
+        if step.items is not None:
+            _same(f"open in {step.path}", step.open, sum(item.outcome is None for item in step.items))
+        for one in (step, *(step.items or ())):
+            if one.status is StepStatus.READY:
+                assert one.path in in_frontier, f"{one.path} is ready and will never be looked at"
+            if one.status is StepStatus.WAITING:
+                assert one.path in in_frontier or one.path in timed, f"{one.path} waits for no time"
+        if step.status is StepStatus.PENDING:
+            _same(f"waiting of {step.path}", step.waiting, _count_waiting(step))
+            assert step.waiting, f"{step.path} waits for nothing and is not ready"
+
+
+def _count_waiting(step: StepState) -> int:
+    waiting = sum(step.needed(name).outcome is None for name in step.node.places)
+    target = step.node.fallback_for
+    return waiting + (target >= 0 and step.scope.steps[target].status is not StepStatus.FAILED)
+
+
+def frontier(state: RunState) -> list[str]:
+    """Paths of the steps that are to be looked at or to be started."""
+    steps = [*state.fresh, *(entry[2] for entry in state.ready)]
+    steps += [entry[2] for heap in state.parked.values() for entry in heap]
+    return sorted({s.path for s in steps if s.status in (StepStatus.READY, StepStatus.WAITING)})
+
+
+def picture(state: RunState, now_ms: int) -> dict[str, Any]:
+    """The whole state as plain data.
+
+    Left out is what is no part of the fold: the order among equals, and whether the scheduler has
+    looked at a step that it could not start yet.
+    """
+    closing = {owner.path if owner else "" for owner in state.closing if state.is_over(owner)}
+    own = (
+        "at seq version started_at ended_at end error outputs answer paused cancelling stopped_by extended "
+        "open_questions blocked_by running calls total settled done retired discoveries status"
+    )
+    return {
+        "run": {name: getattr(state, name) for name in own.split()},
+        "questions": {
+            id_: (q.asked, q.asked_at, q.answer, q.answered_at, q.by) for id_, q in state.questions.items()
+        },
+        "root": _picture_scope(state.root),
+        "steps": {path: _picture_step(step, now_ms) for path, step in state.steps.items()},
+        "closing": sorted(closing),
+        "to_start": sorted(
+            step.path
+            for step in state.steps.values()
+            if step.status is StepStatus.READY
+            or (step.status is StepStatus.WAITING and step.wake_at <= now_ms)
+        ),
+    }
+
+
+def _picture_scope(scope: ScopeState | None) -> Any:
+    if scope is None:
+        return None
+    earlier = scope.earlier.prefix if scope.earlier else ""
+    return scope.prefix, scope.open, earlier, [step.path for step in scope.steps]
+
+
+def _picture_step(step: StepState, now_ms: int) -> dict[str, Any]:
+    own = (
+        "path status outcome starts attempt iteration generation result error reason because ready_at "
+        "started_at attempt_at ended_at index items_value open rounds troubled missed waiting"
+    )
+    found = {name: getattr(step, name) for name in own.split()}
+    found["wake_at"] = step.wake_at if step.wake_at > now_ms else 0
+    found["stand_in"] = step.stand_in.path if step.stand_in else ""
+    found["owner"] = step.owner.path if step.owner else ""
+    found["items"] = None if step.items is None else [item.path for item in step.items]
+    found["inner"] = _picture_scope(step.inner)
+    found["spans"] = [(s.start, s.end, s.attempt, s.iteration, s.outcome) for s in step.spans or ()]
+    found["watchers"] = [watcher.path for watcher in step.watchers or ()]
+    return found
+
+
+def check_event(state: RunState, event: AnyEvent) -> None:
+    """AssertionError if this event must not happen to a run that stands so."""
+    path = getattr(event, "path", "")
+    step = state.steps.get(path)
+    if step is None:
+        return
+    if isinstance(event, StepInterrupted):
+        assert step.node.effect != "effect", f"{path} may have had its effect, and would be run again"
+    if isinstance(event, StepStarted | StepExpanded | StepWaiting) and step.owner is None:
+        needs = [step.needed(name) for name in step.node.places]
+        if step.node.join == "any" and any(need.outcome is Outcome.DONE for need in needs):
+            return
+        early = [need.path for need in needs if need.outcome is None]
+        assert not early or step.starts, f"{path} begins before these have settled: {early}"
+        target = step.node.fallback_for
+        assert target < 0 or step.scope.steps[target].status is StepStatus.FAILED, f"{path} is not needed"

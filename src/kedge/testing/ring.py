@@ -1,0 +1,285 @@
+"""The ring without an engine: a plan driven by hand, one input at a time, no clock and no I/O.
+
+    ring = Ring(plan, effects={"mail.send": "effect"}).start()
+    assert ring.calls == ["read"]
+    ring.finish("read", {"text": "…"})
+    ring.crash().resume()
+    ring.fail("send", "timeout")
+    assert ring.status("send") == "in_doubt"
+
+Tools are never called: what the plan starts is in `calls`, and the test says what becomes of each.
+Every event is encoded as a journal would have it; after each input the state is compared with the
+fold of those bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from kedge.base.codec import decode, encode
+from kedge.base.errors import Category, InvalidPlan
+from kedge.base.limits import DEFAULT_LIMITS, Limits
+from kedge.checks import check
+from kedge.flow import inputs as inp
+from kedge.flow.decide import decide
+from kedge.flow.due import due, next_wake
+from kedge.flow.events import AnyEvent, PlanAdopted, Raw, RunStarted, decode_event, encode_event, kind_of
+from kedge.flow.evolve import evolve
+from kedge.flow.names import result_bytes
+from kedge.flow.program import Node, compile_plan
+from kedge.flow.result import RunResult
+from kedge.flow.state import RunState, StepState
+from kedge.flow.turn import Turn
+from kedge.flow.words import Failure
+from kedge.plan.model import Plan, Step
+from kedge.plan.tools import Catalog, Effect, ToolSpec
+from kedge.testing.laws import check_event, check_laws, check_moves, picture
+
+_ANY_ARGS: dict[str, Any] = {"type": "object", "additionalProperties": True}
+
+
+class Places:
+    """A gate with so many places for each tool; without a number there is always one."""
+
+    def __init__(self, places: Mapping[str, int] | None = None) -> None:
+        self.left = dict(places or {})
+
+    def take(self, node: Node) -> str:
+        name = node.step.tool or ""
+        if self.left.get(name) == 0:
+            return name
+        if name in self.left:
+            self.left[name] -= 1
+        return ""
+
+    def give(self, node: Node) -> None:
+        name = node.step.tool or ""
+        if name in self.left:
+            self.left[name] += 1
+
+    def room(self, name: str) -> int:
+        return self.left.get(name, 1_000_000)
+
+
+class Ring:
+    """One run, moved by whoever holds it."""
+
+    def __init__(
+        self,
+        plan: Plan | dict[str, Any],
+        effects: Mapping[str, Effect] | None = None,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        gate: Places | None = None,
+    ) -> None:
+        self.plan = plan if isinstance(plan, Plan) else Plan.parse(plan)
+        self._effects = dict(effects or {})
+        self._limits = limits
+        self._inputs = encode(dict(inputs or {}))
+        self._gate = gate or Places()
+        self.now_ms = 1_000
+        self.blobs: dict[str, bytes] = {}
+        self.log: list[tuple[bytes, int]] = []
+        """Each event as it is stored, and its time."""
+        self.launched: list[tuple[str, Any]] = []
+        """Every call that was started: path and arguments."""
+        self._flying: dict[str, tuple[StepState, int]] = {}
+        catalog = self._catalog()
+        findings = check(self.plan, catalog, limits=limits)
+        if not findings.ok:
+            raise InvalidPlan("\n".join(map(str, findings.errors)), findings)
+        self._program = compile_plan(self.plan, catalog)
+        self.state = self._new_state()
+        self._shadow = self._new_state()
+        self.laws = True
+        """Recount after each event: thorough, and slow for large plans."""
+
+    def _catalog(self) -> Catalog:
+        names = dict.fromkeys(name for step in _all(self.plan.steps) if (name := step.tool))
+        return Catalog(
+            ToolSpec(name=name, parameters=_ANY_ARGS, effect=self._effects.get(name, "pure"))
+            for name in (*names, *(["sleep"] if "sleep" not in names else []))
+        )
+
+    def _new_state(self) -> RunState:
+        state = RunState("r", self._program, self._inputs, self._limits)
+        state.fetch = self.blobs.__getitem__
+        return state
+
+    # --- what can happen
+
+    def start(self) -> Self:
+        """The run begins."""
+        turn = Turn(self.state, self.now_ms)
+        turn.emit(RunStarted(plan="p", goal=self.plan.goal, inputs=Raw(self._inputs)))
+        turn.emit(PlanAdopted(version=1, plan="p", cause="start"))
+        return self._end(turn)
+
+    def finish(self, path: str, value: Any = None, starts: int | None = None) -> Self:
+        """The call of `path` came back; `starts`: that of another of its attempts."""
+        return self.put(inp.Returned(path, self._starts(path, starts), encode(value)))
+
+    def fail(
+        self,
+        path: str,
+        category: Category = "transient",
+        *,
+        classified: bool = False,
+        not_done: bool = False,
+        retry_after_s: float | None = None,
+        starts: int | None = None,
+    ) -> Self:
+        """The call of `path` failed."""
+        failure = Failure(
+            category=category,
+            code=category,
+            message=f"{path} failed: {category}",
+            classified=classified,
+            not_done=not_done,
+            retry_after_s=retry_after_s,
+        )
+        return self.put(inp.Raised(path, self._starts(path, starts), failure))
+
+    def tick(self, ms: int = 0) -> Self:
+        """Time goes on."""
+        self.now_ms += ms
+        return self.put(inp.Ticked())
+
+    def send(self, kind: Any, **more: Any) -> Self:
+        """A command; what the run refuses is raised."""
+        return self.put(inp.Command(kind, **more))
+
+    def answer(self, answer: str, value: Any = None, question: str = "") -> Self:
+        """Answer a question, the only open one if none is named."""
+        if not question:
+            (question,) = self.questions
+        return self.send("answer", question=question, answer=answer, value=value, by="anna")
+
+    def crash(self) -> Self:
+        """The process is gone: calls in flight are forgotten, the state is folded from the log."""
+        state = self._new_state()
+        for data, at in self.log:
+            evolve(state, decode_event(data), at)
+        seen, folded = picture(self.state, self.now_ms), picture(state, self.now_ms)
+        assert folded == seen, _difference(seen, folded)
+        self.state = state
+        for path, (_, starts) in list(self._flying.items()):
+            self._landed(path, starts)
+        return self
+
+    def resume(self, retry_failed: bool = False, changed_tools: tuple[str, ...] = ()) -> Self:  # noqa: FBT001, FBT002
+        """Another driver takes the run up."""
+        return self.put(inp.Resumed(retry_failed, changed_tools))
+
+    def put(self, *given: inp.Input) -> Self:
+        """One turn with these inputs."""
+        turn = Turn(self.state, self.now_ms)
+        for one in given:
+            if isinstance(one, inp.Returned | inp.Raised):
+                self._landed(one.path, one.starts)
+            decide(turn, one)
+        return self._end(turn)
+
+    # --- what is
+
+    @property
+    def calls(self) -> list[str]:
+        """Paths of the calls in flight, in the order they were started."""
+        return list(self._flying)
+
+    @property
+    def questions(self) -> list[str]:
+        """Ids of the open questions."""
+        return [id_ for id_, question in self.state.questions.items() if question.open]
+
+    @property
+    def events(self) -> list[AnyEvent]:
+        return [decode_event(data) for data, _ in self.log]
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of all events, as they happened."""
+        return [kind_of(event) for event in self.events]
+
+    @property
+    def next_wake_ms(self) -> int | None:
+        """When the next timer goes off."""
+        return next_wake(self.state)
+
+    @property
+    def result(self) -> RunResult:
+        return RunResult(self.state, "p")
+
+    def of(self, kind: type[Any], path: str = "") -> list[Any]:
+        """Events of a kind, of one step if a path is given."""
+        return [e for e in self.events if isinstance(e, kind) and (not path or getattr(e, "path", "") == path)]
+
+    def step(self, path: str) -> StepState:
+        return self.state.steps[path]
+
+    def status(self, path: str = "") -> str:
+        """Where a step stands; without a path: where the run does."""
+        return str(self.step(path).status if path else self.state.status)
+
+    def statuses(self) -> dict[str, str]:
+        """Where each step stands."""
+        return {path: str(step.status) for path, step in self.state.steps.items()}
+
+    def value(self, path: str) -> Any:
+        """A step's result, its fallback's if that took over."""
+        return decode(result_bytes(self.state, self.step(path)))
+
+    def args(self, path: str) -> Any:
+        """What the last call of `path` was given."""
+        return next(args for launched, args in reversed(self.launched) if launched == path)
+
+    # --- inside
+
+    def _starts(self, path: str, starts: int | None) -> int:
+        return self.state.steps[path].starts if starts is None else starts
+
+    def _landed(self, path: str, starts: int) -> None:
+        flying = self._flying.get(path)
+        if flying is not None and flying[1] == starts:
+            del self._flying[path]
+            self._gate.give(flying[0].node)
+
+    def _end(self, turn: Turn) -> Self:
+        due(turn, self._gate)
+        for event in turn.events:
+            data = encode_event(event)
+            self.log.append((data, turn.now))
+            if self.laws:
+                check_event(self._shadow, event)  # type: ignore[arg-type]
+            evolve(self._shadow, decode_event(data), turn.now)
+            if self.laws:
+                check_laws(self._shadow)
+        self.blobs.update(turn.blobs)
+        for step, raw, _ in turn.launches:
+            assert step.path not in self._flying, f"{step.path} is called twice at once"
+            self._flying[step.path] = step, step.starts
+            self.launched.append((step.path, decode(raw)))
+        if self.laws:
+            seen, folded = picture(self.state, turn.now), picture(self._shadow, turn.now)
+            assert folded == seen, _difference(seen, folded)
+            check_laws(self.state)
+            check_moves(self.state)
+        return self
+
+
+def _all(steps: tuple[Step, ...]) -> list[Step]:
+    found = list(steps)
+    for step in found:  # grows
+        found.extend(step.steps or ())
+    return found
+
+
+def _difference(seen: Any, folded: Any, at: str = "state") -> str:
+    """Where the fold of the log is not what the run was driven to."""
+    if isinstance(seen, dict) and isinstance(folded, dict):
+        for key in [*seen, *folded]:
+            if key not in seen or key not in folded or seen[key] != folded[key]:
+                return _difference(seen.get(key), folded.get(key), f"{at}.{key}")
+    return f"{at}: driven {seen!r}, folded {folded!r}"

@@ -1,0 +1,63 @@
+"""One function for all pictures."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, get_args
+
+from kedge.base.errors import BadInput
+from kedge.flow.state import RunState
+from kedge.plan.model import Plan
+from kedge.views.ascii import Page, draw_ascii
+from kedge.views.mermaid import draw_mermaid
+from kedge.views.outline import Outline
+from kedge.views.svg import draw_svg
+from kedge.views.timeline import draw_timeline
+
+Form = Literal["ascii", "mermaid", "timeline", "svg"]
+FORMS: tuple[Form, ...] = get_args(Form)
+WIDTH_MIN = 40
+
+
+class HasState(Protocol):
+    """A live run or a result."""
+
+    @property
+    def state(self) -> RunState: ...
+
+
+def draw(
+    plan: Plan,
+    run: RunState | HasState | None = None,
+    form: Form = "ascii",
+    *,
+    now_ms: int | None = None,
+    unicode: bool = True,
+    width: int = 100,
+) -> str:
+    """A picture of a plan, or of a run of it: then of the plan that the run follows by now.
+
+    `now_ms` is what running steps are measured against; without it, the time of the run's last event.
+    `unicode` and `width` (in columns) are for the text forms.
+    """
+    if form not in FORMS:
+        raise BadInput(f"there is no picture {form!r}", code="form", allowed=FORMS)
+    if width < WIDTH_MIN:
+        raise BadInput(
+            f"{width} columns are too few for a picture", code="width", remedy=f"give {WIDTH_MIN} or more"
+        )
+    state = run if isinstance(run, RunState) or run is None else run.state
+    if form == "timeline" and state is None:
+        raise BadInput(
+            "a timeline shows a run, and only a plan was given",
+            code="form",
+            remedy="give the run, or its result",
+        )
+    outline = Outline(plan, state)
+    page = Page(width, unicode, max(now_ms or 0, state.at) if state is not None else 0)
+    if form == "mermaid":
+        return draw_mermaid(outline)
+    if form == "svg":
+        return draw_svg(outline, page.now_ms)
+    if state is not None and form == "timeline":
+        return draw_timeline(state, page)
+    return draw_ascii(outline, page)
