@@ -8,6 +8,7 @@ start after it. Neither has arguments, limits, timeouts, events, or anything to 
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ class Tasks:
 
     def __init__(self, folder: Path) -> None:
         self._graph = Graph([])
+        self.began = (0.0, 0.0)
 
     async def __aenter__(self) -> Self:
         return self
@@ -31,6 +33,7 @@ class Tasks:
         """Find out who waits for whom."""
         self._graph = graph
         _ = graph.consumers
+        self.began = time.perf_counter(), time.process_time()
         return {}
 
     async def run(self) -> list[Any]:

@@ -30,7 +30,6 @@ _KIND = {
     "api": "asking",
     "assemble": "asking",
 }
-KINDS = tuple(dict.fromkeys(_KIND.values()))
 
 
 def found_codes(source: Path) -> dict[str, set[str]]:
@@ -38,7 +37,9 @@ def found_codes(source: Path) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for file in sorted(source.rglob("*.py")):
         path = file.relative_to(source).with_suffix("").as_posix()
-        kind = next((kind for room, kind in _KIND.items() if path == room or path.startswith(f"{room}/")), None)
+        kind = next(
+            (kind for room, kind in _KIND.items() if path == room or path.startswith(f"{room}/")), None
+        )
         if kind is None or path.startswith("tools/builtin/"):
             continue
         for code in _codes_in(ast.parse(file.read_text(encoding="utf-8"))):

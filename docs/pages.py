@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 _PLACE = re.compile(
-    r"(?P<start><!-- generated: (?P<name>[a-z][a-z -]*[a-z]) -->\n)(?P<text>.*?)(?P<end>\n?<!-- end -->)", re.DOTALL
+    r"(?P<start><!-- generated: (?P<name>[a-z][a-z -]*[a-z]) -->\n)(?P<text>.*?)(?P<end>\n?<!-- end -->)",
+    re.DOTALL,
 )
 
 

@@ -11,7 +11,7 @@ import kedge
 from kedge.tools.load import load_tools
 
 _ROOT = Path(__file__).resolve().parent.parent
-_MEASURED = re.compile(r"\d[\d.,:-]*( (UTC|ms|s|min|h|d|%)\b)?|[█─░·▏▎▍▌▋▊▉▐*×]+|\s+")
+_MEASURED = re.compile(r"\d[\d.,:-]*( (UTC|ms|s|min|h|d|%)\b)?|[█─░┄·▏▎▍▌▋▊▉▐*│├└↳]+")
 
 
 @cache
@@ -52,5 +52,6 @@ def same_picture(one: str, other: str) -> bool:
 
 
 def _words(picture: str) -> list[str]:
-    """What a picture says, line by line in any order: steps that run together may end in any."""
-    return sorted(filter(None, (_MEASURED.sub("", line) for line in picture.splitlines())))
+    """The words of a picture, in any order: what ran together ends in any, and long lines break anywhere."""
+    lines = (line for line in picture.splitlines() if not line.startswith("critical path"))
+    return sorted(_MEASURED.sub(" ", "\n".join(lines)).split())

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import click
 import msgspec
-from codes import KINDS, found_codes, meanings
+from codes import found_codes, meanings
 from pages import code, first_line, listed, table
 from shapes import default_of, docs_of, type_words
 
@@ -25,7 +25,8 @@ from kedge.flow import events as flow_events
 from kedge.flow.transitions import SETTLED, TABLE
 from kedge.flow.words import ENDED, RunStatus, StepStatus
 from kedge.plan import parts
-from kedge.plan.expr import faults, functions as expr_functions
+from kedge.plan.expr import faults
+from kedge.plan.expr import functions as expr_functions
 from kedge.plan.model import Plan
 from kedge.plan.names import TAKEN_NAMES
 from kedge.surface.cli import exits
@@ -41,16 +42,21 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 def plan_fields() -> str:
+    """The fields of a plan."""
     return _fields(Plan)
 
 
 def step_fields() -> str:
+    """The fields of a step."""
     return _fields(parts.Step)
 
 
 def part_fields() -> str:
+    """The fields of the things inside steps and plans."""
     kinds = (parts.Input, parts.Retry, parts.Loop, parts.Estimate, parts.Approval, parts.Call, parts.Wait)
-    return "\n\n".join(f"**{kind.__name__}**. {first_line(kind.__doc__)}\n\n{_fields(kind)}" for kind in kinds)
+    return "\n\n".join(
+        f"**{kind.__name__}**. {first_line(kind.__doc__)}\n\n{_fields(kind)}" for kind in kinds
+    )
 
 
 def _fields(kind: type[msgspec.Struct]) -> str:
@@ -69,13 +75,14 @@ def _fields(kind: type[msgspec.Struct]) -> str:
 
 
 def later_fields() -> str:
+    """What no engine acts on yet."""
     return f"{listed(parts.LATER_FIELDS)}, `on_error: ask` and `${{secret.NAME}}`"
 
 
 def reserved_words() -> str:
-    return f"Names of values: {listed(sorted(parts.RESERVED_IDS))}.\n\nWords of the expression language: " + (
-        f"{listed(sorted(TAKEN_NAMES - parts.RESERVED_IDS))}."
-    )
+    """What no step can be called."""
+    values, words = sorted(parts.RESERVED_IDS), sorted(TAKEN_NAMES - parts.RESERVED_IDS)
+    return f"Names of values: {listed(values)}.\n\nWords of the expression language: {listed(words)}."
 
 
 _FUNCTION_WORDS = {
@@ -99,13 +106,17 @@ _FUNCTION_WORDS = {
 
 
 def functions() -> str:
+    """The functions of expressions."""
     known = expr_functions.FUNCTIONS
     rows = [(code(function.usage), _FUNCTION_WORDS.get(name, "")) for name, function in known.items()]
-    rows.append(("`present(path)`", "Is there a value that is not null? The one way to ask without an error."))
+    rows.append(
+        ("`present(path)`", "Is there a value that is not null? The one way to ask without an error.")
+    )
     return table(("function", "gives"), rows)
 
 
 def budgets() -> str:
+    """What an expression may cost."""
     rows = [
         ("characters of one expression", faults.MAX_TEXT),
         ("brackets and operators inside each other", faults.MAX_DEPTH),
@@ -120,34 +131,32 @@ def budgets() -> str:
 
 
 def step_statuses() -> str:
+    """Statuses of a step."""
     return _statuses(StepStatus, {one: look.sentence for one, look in LOOKS.items()}, SETTLED)
 
 
 def run_statuses() -> str:
+    """Statuses of a run."""
     return _statuses(RunStatus, dict(RUN_SENTENCES), ENDED)
 
 
 def _statuses(kind: type[StrEnum], words: Mapping[Any, str], final: Iterable[Any]) -> str:
     docs = docs_of(kind)
+    is_step = kind is StepStatus
     rows = [
         (
             code(one.value),
-            LOOKS[one].icon if isinstance(one, StepStatus) else "",
-            words[one],
-            docs.get(one.name, ""),
+            LOOKS[StepStatus(one)].icon if is_step else exits.OF_STATUS[RunStatus(one)],
+            docs.get(one.name) or f"{words[one][0].upper()}{words[one][1:]}.",
             "yes" if one in final else "",
         )
         for one in kind
     ]
-    heads = ["status", "icon", "in a sentence", "more", "final"]
-    if kind is RunStatus:
-        codes = [exits.OF_STATUS[one] for one in RunStatus]
-        rows = [(*row[:1], *row[2:], number) for row, number in zip(rows, codes, strict=True)]
-        heads = [heads[0], *heads[2:], "exit code"]
-    return table(heads, rows)
+    return table(("status", "icon" if is_step else "exit code", "meaning", "final"), rows)
 
 
 def transitions() -> str:
+    """Which event moves a step from where to where."""
     rows = [
         (
             code(kind.__name__),
@@ -159,17 +168,21 @@ def transitions() -> str:
 
 
 def transition_picture() -> str:
+    """The same as a picture."""
     arrows: dict[tuple[str, str], list[str]] = {}
     for kind, moves in TABLE.items():
         for before, after in moves.items():
             arrows.setdefault((before.value, after.value), []).append(kind.__name__)
     lines = ["stateDiagram-v2", "  [*] --> pending", "  pending --> ready: what it needs is settled"]
     lines += [f"  {before} --> {after}: {', '.join(kinds)}" for (before, after), kinds in arrows.items()]
-    lines += [f"  {one.value} --> [*]" for one in StepStatus if one in SETTLED and one != StepStatus.COMPENSATED]
+    lines += [
+        f"  {one.value} --> [*]" for one in StepStatus if one in SETTLED and one != StepStatus.COMPENSATED
+    ]
     return "```mermaid\n" + "\n".join(lines) + "\n```"
 
 
 def events() -> str:
+    """What stands in a log."""
     rows = []
     for kind in flow_events.Event.__subclasses__():
         names = [field.name for field in msgspec.structs.fields(kind)]
@@ -178,6 +191,7 @@ def events() -> str:
 
 
 def run_events() -> str:
+    """What callbacks get."""
     docs = docs_of(RunEvent)
     docs |= {"run_id": "The run.", "path": "The step's path; empty where it is about the run."}
     named = [field.name for field in msgspec.structs.fields(RunEvent) if field.name != "source"]
@@ -186,6 +200,7 @@ def run_events() -> str:
 
 
 def limits() -> str:
+    """The named limits."""
     docs = docs_of(Limits)
     rows = [
         (code(field.name), _amount(field.name, field.default), docs.get(field.name, ""))
@@ -205,6 +220,7 @@ def _amount(name: str, value: float) -> str:
 
 
 def error_classes() -> str:
+    """The error classes, in the order of the source."""
     kinds = [
         kind
         for _, kind in inspect.getmembers(errors, inspect.isclass)
@@ -241,6 +257,7 @@ _CATEGORY_WORDS = {
 
 
 def categories() -> str:
+    """Failure categories."""
     retried = set(parts.Retry().on)
     rows = [
         (code(name), _CATEGORY_WORDS.get(name, ""), "yes" if name in retried else "if `retry.on` names it")
@@ -261,17 +278,18 @@ _KIND_WORDS = {
 
 
 def codes_by_kind() -> str:
+    """Every stable code, by occasion."""
     found = found_codes(_ROOT / "src" / "kedge")
     said = meanings(_ROOT / "docs" / "codes.txt")
     blocks: list[str] = []
-    for kind in KINDS:
+    for kind, words in _KIND_WORDS.items():
         names = sorted(name for name, kinds in found.items() if kind in kinds)
         if kind == "checking":
             heads = ("code", "meaning", *STRICTNESS)
             rows = [(code(n), said.get(n, ""), *(severity(n, level) for level in STRICTNESS)) for n in names]
         else:
             heads, rows = ("code", "meaning"), [(code(n), said.get(n, "")) for n in names]
-        blocks.append(f"### {_KIND_WORDS[kind]}\n\n{table(heads, rows)}")
+        blocks.append(f"### {words}\n\n{table(heads, rows)}")
     return "\n\n".join(blocks)
 
 
@@ -279,6 +297,7 @@ def codes_by_kind() -> str:
 
 
 def builtin_tools() -> str:
+    """The built-in tools, from their own specifications."""
     blocks: list[str] = []
     for tool in all_builtin_tools([_ROOT]):
         spec = tool.spec
@@ -295,7 +314,9 @@ def builtin_tools() -> str:
             )
             for name, schema in properties.items()
         ]
-        blocks.append(f"{head}\n\n{table(('argument', 'type', 'default', 'meaning'), rows)}\n\n{_gives(spec.returns)}")
+        blocks.append(
+            f"{head}\n\n{table(('argument', 'type', 'default', 'meaning'), rows)}\n\n{_gives(spec.returns)}"
+        )
     return "\n\n".join(blocks)
 
 
@@ -325,10 +346,14 @@ def _schema_words(schema: Mapping[str, Any], inner: Mapping[str, Any] = {}) -> s
         return f"list of {_schema_words(shape.get('items', {}), inner)}"
     if kind == "object" and shape.get("properties"):
         return f"map with {listed(shape['properties'])}"
-    return {"string": "text", "object": "map", "integer": "whole number", "boolean": "true or false"}.get(kind, kind)
+    return _SCHEMA_WORDS.get(kind, kind)
+
+
+_SCHEMA_WORDS = {"string": "text", "object": "map", "integer": "whole number", "boolean": "true or false"}
 
 
 def rooms() -> str:
+    """Who may import whom, from the table that a test enforces."""
     may = cast(dict[str, str], runpy.run_path(str(_ROOT / "tests" / "tidy" / "test_rooms.py"))["MAY_IMPORT"])
     rows: list[tuple[str, str, str]] = []
     for room, allowed in may.items():
@@ -348,6 +373,7 @@ def _doc(module: str) -> str | None:
 
 
 def settings() -> str:
+    """What a user can set."""
     docs = docs_of(Settings)
     info = cast(msgspec.inspect.StructType, msgspec.inspect.type_info(Settings))
     rows = [(code(f.name), type_words(f.type), default_of(f), docs.get(f.name, "")) for f in info.fields]
@@ -356,16 +382,20 @@ def settings() -> str:
 
 def commands() -> str:
     """Every command as `--help` shows it."""
-    main = click.Context(app, info_name="kedge", terminal_width=100, max_content_width=100)
+    main = _context(app, "kedge", None)
     blocks = [_help(app, main)]
     for name in app.list_commands(main):
         command = app.get_command(main, name)
         if command is not None and not command.hidden:
-            inner = click.Context(
-                command, parent=main, info_name=name, terminal_width=100, max_content_width=100
-            )
-            blocks.append(f"### kedge {name}\n\n{_help(command, inner)}")
+            blocks.append(f"### kedge {name}\n\n{_help(command, _context(command, name, main))}")
     return "\n\n".join(blocks)
+
+
+def _context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:
+    # The width is given: it must not depend on the terminal that the generator runs in.
+    return command.make_context(
+        name, [], parent, resilient_parsing=True, terminal_width=100, max_content_width=100
+    )
 
 
 def _help(command: click.Command, context: click.Context) -> str:

@@ -1,5 +1,7 @@
 """Kill the process in the middle of a run, then resume it: what was done is not done again.
 
+Run it twice:
+
     python crash.py          starts the run and is killed after the second part
     python crash.py          goes on where it was, and finishes
 """
@@ -40,7 +42,7 @@ PLAN = kedge.Plan.parse(
 
 
 async def main() -> int:
-    FOLDER.mkdir(exist_ok=True)
+    """Start the run, or drive it on."""
     async with kedge.Engine(tools=[work], store=FOLDER / "crash.db") as engine:
         # The same id, plan and inputs mean the same run: started the first time, driven on after that.
         run = await engine.start(PLAN, run_id="crash-example")
@@ -50,4 +52,5 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
     sys.exit(asyncio.run(main()))

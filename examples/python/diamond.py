@@ -30,6 +30,7 @@ PLAN = kedge.Plan(
 
 
 async def main() -> None:
+    """Run it and draw it."""
     async with kedge.Engine(tools=[fetch, add]) as engine:
         run = await engine.start(PLAN, on_event=kedge.print_progress)
         result = await run.result()

@@ -29,6 +29,7 @@ PLAN = kedge.Plan.parse(
 
 
 async def main() -> None:
+    """Run it until it asks, answer, and run it to its end."""
     async with kedge.Engine(tools=[send_invoice, note]) as engine:
         run = await engine.start(PLAN)
         result = await run.result()  # returns: only a person can move the run now

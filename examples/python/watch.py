@@ -21,6 +21,7 @@ PLAN = kedge.Plan.parse(
 
 
 async def main() -> None:
+    """Follow the run, and step in twice."""
     async with kedge.Engine(tools=[part], limits=kedge.Limits(parallel=2)) as engine:
         run = await engine.start(PLAN)
         done = 0

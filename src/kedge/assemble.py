@@ -42,9 +42,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = (".",)
     """Folders that file tools and `shell.run` are kept to."""
     allow_shell: bool = False
+    """May plans run programs of this machine?"""
     allow_private_addresses: bool = False
     """May `http.get` reach addresses that are not public?"""
     limits: dict[str, Any] = {}
+    """Limits by name, where they are not the default."""
     resources: dict[str, int] = {}
     """How many units there are of each named resource."""
 
@@ -71,8 +73,7 @@ def read_settings(
     merged |= _from_environment(os.environ if environ is None else environ)
     merged |= {name: value for name, value in (given or {}).items() if value is not None}
     settings = _converted(merged, Settings, "settings")
-    settings.bounds  # noqa: B018: a wrong limit is told now, not when the first run starts
-    _check_resources(settings.resources)
+    _refuse_unusable(settings)
     return settings
 
 
@@ -156,8 +157,10 @@ def _converted(found: Mapping[str, Any], kind: type[_S], where: str) -> _S:
         raise _unfit(str(error), where) from None
 
 
-def _check_resources(resources: Mapping[str, int]) -> None:
-    for name, count in resources.items():
+def _refuse_unusable(settings: Settings) -> None:
+    """A wrong limit is told now, not when the first run starts."""
+    _ = settings.bounds
+    for name, count in settings.resources.items():
         if count < 1:
             raise _unfit(f"resource {name} needs at least 1 unit, not {count}", f"resources.{name}")
 

@@ -4,6 +4,7 @@ import copy
 import os
 import time
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,11 @@ from kedge.plan.model import Plan, Retry, Step
 from kedge.plan.read import load_plan, parse_plan
 
 
-def plan_with(*steps, **fields):
+def plan_with(*steps, **fields) -> dict[str, Any]:
     return {"goal": "g", "steps": list(steps), **fields}
 
 
-def step(**fields):
+def step(**fields) -> dict[str, Any]:
     return {"id": "a", "tool": "t", **fields}
 
 
@@ -30,8 +31,17 @@ def faults_of(document):
 
 def test_text_and_data_give_the_same_plan():
     data = plan_with(step(args={"x": 1}, retry={"attempts": 3}), {"id": "b", "steps": [step()]})
-    yaml = "goal: g\nsteps:\n- {id: a, tool: t, args: {x: 1}, retry: {attempts: 3}}\n- id: b\n  steps: [{id: a, tool: t}]\n"
-    json = '{"goal":"g","steps":[{"id":"a","tool":"t","args":{"x":1},"retry":{"attempts":3}},{"id":"b","steps":[{"id":"a","tool":"t"}]}]}'
+    yaml = """
+goal: g
+steps:
+- {id: a, tool: t, args: {x: 1}, retry: {attempts: 3}}
+- id: b
+  steps: [{id: a, tool: t}]
+"""
+    json = """{"goal": "g", "steps": [
+        {"id": "a", "tool": "t", "args": {"x": 1}, "retry": {"attempts": 3}},
+        {"id": "b", "steps": [{"id": "a", "tool": "t"}]}
+    ]}"""
     plan = parse_plan(data)
     assert plan == parse_plan(yaml) == parse_plan(json) == Plan.parse(yaml.encode())
     assert plan.steps[0].retry == Retry(attempts=3)
@@ -56,7 +66,12 @@ FAULTS = [
     (plan_with(step(**{"if": "true"})), "unknown_field", "steps[0].if", ("steps[0].when", "true")),
     (plan_with(step(timeout=3)), "unknown_field", "steps[0].timeout", ("steps[0].timeout_s", 3)),
     (plan_with(step(params={"x": 1})), "unknown_field", "steps[0].params", ("steps[0].args", {"x": 1})),
-    (plan_with(step(retry={"max_attempts": 3})), "unknown_field", "steps[0].retry.max_attempts", ("steps[0].retry.attempts", 3)),
+    (
+        plan_with(step(retry={"max_attempts": 3})),
+        "unknown_field",
+        "steps[0].retry.max_attempts",
+        ("steps[0].retry.attempts", 3),
+    ),
     (plan_with(step(), objective="x"), "unknown_field", "objective", None),
     ({"objective": "x", "steps": [step()]}, "unknown_field", "objective", ("goal", "x")),
     ({"goal": "x", "tasks": [step()]}, "unknown_field", "tasks", ("steps", [step()])),
@@ -64,7 +79,12 @@ FAULTS = [
     ({"steps": [step()]}, "missing_field", "goal", None),
     ({"goal": "x"}, "missing_field", "steps", None),
     (plan_with({"tool": "t"}), "missing_field", "steps[0].id", ("steps[0].id", "t_0")),
-    (plan_with({"do": "Read all files!", "tool": "t"}), "missing_field", "steps[0].id", ("steps[0].id", "read_all_files_0")),
+    (
+        plan_with({"do": "Read all files!", "tool": "t"}),
+        "missing_field",
+        "steps[0].id",
+        ("steps[0].id", "read_all_files_0"),
+    ),
     (plan_with(step(loop={"until": "true"})), "missing_field", "steps[0].loop.times", None),
     # types
     (plan_with(step(do=5)), "wrong_type", "steps[0].do", ("steps[0].do", "5")),
@@ -83,28 +103,78 @@ FAULTS = [
     (plan_with(step(milestone="yes")), "wrong_type", "steps[0].milestone", ("steps[0].milestone", True)),
     (plan_with(step(retry=3)), "wrong_type", "steps[0].retry", ("steps[0].retry", {"attempts": 3})),
     (plan_with(step(loop=3)), "wrong_type", "steps[0].loop", ("steps[0].loop", {"times": 3})),
-    (plan_with(step(approval="Sure?")), "wrong_type", "steps[0].approval", ("steps[0].approval", {"ask": "Sure?"})),
-    (plan_with(step(compensate="undo")), "wrong_type", "steps[0].compensate", ("steps[0].compensate", {"tool": "undo"})),
+    (
+        plan_with(step(approval="Sure?")),
+        "wrong_type",
+        "steps[0].approval",
+        ("steps[0].approval", {"ask": "Sure?"}),
+    ),
+    (
+        plan_with(step(compensate="undo")),
+        "wrong_type",
+        "steps[0].compensate",
+        ("steps[0].compensate", {"tool": "undo"}),
+    ),
     (plan_with(step(foreach=3)), "wrong_type", "steps[0].foreach", ("steps[0].foreach", "3")),
     (plan_with(step(), inputs={"x": "string"}), "wrong_type", "inputs.x", ("inputs.x", {"type": "string"})),
     (plan_with(step(), inputs=["x"]), "wrong_type", "inputs", None),
     (plan_with(step(), outputs={"x": 3}), "wrong_type", "outputs.x", ("outputs.x", "3")),
-    ({"goal": "g", "steps": {"a": {"tool": "t"}}}, "wrong_type", "steps", ("steps", [{"id": "a", "tool": "t"}])),
-    ({"goal": "g", "steps": {"a": {"tol": "t"}}}, "wrong_type", "steps", ("steps", [{"id": "a", "tol": "t"}])),
+    (
+        {"goal": "g", "steps": {"a": {"tool": "t"}}},
+        "wrong_type",
+        "steps",
+        ("steps", [{"id": "a", "tool": "t"}]),
+    ),
+    (
+        {"goal": "g", "steps": {"a": {"tol": "t"}}},
+        "wrong_type",
+        "steps",
+        ("steps", [{"id": "a", "tol": "t"}]),
+    ),
     ({"goal": "g", "steps": step()}, "wrong_type", "steps", ("steps", [step()])),
     ({"goal": "g", "steps": "a, b"}, "wrong_type", "steps", None),
     (plan_with("a"), "wrong_type", "steps[0]", None),
     # values
     (plan_with(step(join="ALL")), "bad_value", "steps[0].join", ("steps[0].join", "all")),
     (plan_with(step(join="most")), "bad_value", "steps[0].join", None),
-    (plan_with(step(on_error="contnue")), "bad_value", "steps[0].on_error", ("steps[0].on_error", "continue")),
-    (plan_with(step(retry={"on": ["timeouts"]})), "bad_value", "steps[0].retry.on[0]", ("steps[0].retry.on[0]", "timeout")),
-    (plan_with(step(), inputs={"x": {"type": "strng"}}), "bad_value", "inputs.x.type", ("inputs.x.type", "string")),
+    (
+        plan_with(step(on_error="contnue")),
+        "bad_value",
+        "steps[0].on_error",
+        ("steps[0].on_error", "continue"),
+    ),
+    (
+        plan_with(step(retry={"on": ["timeouts"]})),
+        "bad_value",
+        "steps[0].retry.on[0]",
+        ("steps[0].retry.on[0]", "timeout"),
+    ),
+    (
+        plan_with(step(), inputs={"x": {"type": "strng"}}),
+        "bad_value",
+        "inputs.x.type",
+        ("inputs.x.type", "string"),
+    ),
     (plan_with(step(timeout_s=-1)), "out_of_range", "steps[0].timeout_s", None),
     (plan_with(step(timeout_s=0)), "out_of_range", "steps[0].timeout_s", None),
-    (plan_with(step(timeout_s=1e300)), "out_of_range", "steps[0].timeout_s", ("steps[0].timeout_s", 366 * 24 * 3600.0)),
-    (plan_with(step(retry={"attempts": 0})), "out_of_range", "steps[0].retry.attempts", ("steps[0].retry.attempts", 1)),
-    (plan_with(step(retry={"backoff_s": -1})), "out_of_range", "steps[0].retry.backoff_s", ("steps[0].retry.backoff_s", 0)),
+    (
+        plan_with(step(timeout_s=1e300)),
+        "out_of_range",
+        "steps[0].timeout_s",
+        ("steps[0].timeout_s", 366 * 24 * 3600.0),
+    ),
+    (
+        plan_with(step(retry={"attempts": 0})),
+        "out_of_range",
+        "steps[0].retry.attempts",
+        ("steps[0].retry.attempts", 1),
+    ),
+    (
+        plan_with(step(retry={"backoff_s": -1})),
+        "out_of_range",
+        "steps[0].retry.backoff_s",
+        ("steps[0].retry.backoff_s", 0),
+    ),
     (plan_with(step(loop={"times": 0})), "out_of_range", "steps[0].loop.times", ("steps[0].loop.times", 1)),
     (plan_with(step(complexity=9)), "out_of_range", "steps[0].complexity", ("steps[0].complexity", 5)),
     (plan_with(step(quality_min=2)), "out_of_range", "steps[0].quality_min", ("steps[0].quality_min", 1)),
@@ -123,12 +193,36 @@ FAULTS = [
     (plan_with(step(id="a" * 65)), "bad_id", "steps[0].id", ("steps[0].id", "a" * 59)),
     (plan_with(step(id="x" * 1_000_000)), "bad_id", "steps[0].id", ("steps[0].id", "x" * 59)),
     (plan_with(step(id=3)), "wrong_type", "steps[0].id", ("steps[0].id", "3")),
-    *[(plan_with(step(id=word)), "reserved_id", "steps[0].id", ("steps[0].id", f"{word}_step"))
-      for word in ("goal", "context", "inputs", "results", "result", "item", "index", "loop", "secret",
-                   "true", "null", "and", "if", "in", "len", "present", "str")],
+    *[
+        (plan_with(step(id=word)), "reserved_id", "steps[0].id", ("steps[0].id", f"{word}_step"))
+        for word in (
+            "goal",
+            "context",
+            "inputs",
+            "results",
+            "result",
+            "item",
+            "index",
+            "loop",
+            "secret",
+            "true",
+            "null",
+            "and",
+            "if",
+            "in",
+            "len",
+            "present",
+            "str",
+        )
+    ],
     (plan_with(step(), step()), "duplicate_id", "steps[1].id", ("steps[1].id", "a_2")),
     (plan_with(step(), step(id="a_2"), step()), "duplicate_id", "steps[2].id", ("steps[2].id", "a_3")),
-    (plan_with({"id": "o", "steps": [step(), step()]}), "duplicate_id", "steps[0].steps[1].id", ("steps[0].steps[1].id", "a_2")),
+    (
+        plan_with({"id": "o", "steps": [step(), step()]}),
+        "duplicate_id",
+        "steps[0].steps[1].id",
+        ("steps[0].steps[1].id", "a_2"),
+    ),
     # doers
     (plan_with({"id": "a"}), "no_doer", "steps[0]", None),
     (plan_with({"id": "a", "tool": None}), "no_doer", "steps[0]", None),
@@ -139,7 +233,7 @@ FAULTS = [
     (plan_with(step(args={"x": {1, 2}})), "not_serializable", "steps[0].args.x", None),
     (plan_with(step(args={"x": b"raw"})), "not_serializable", "steps[0].args.x", None),
     (plan_with(step(args={1: "x"})), "not_serializable", "steps[0].args[1]", None),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +319,7 @@ def test_what_is_no_document_is_bad_input(document):
 
 def test_same_ids_in_different_scopes_are_no_fault():
     plan = parse_plan(plan_with(step(), {"id": "b", "steps": [step(), {"id": "b", "tool": "t"}]}))
-    assert plan.steps[1].steps[1].id == "b"
+    assert [[one.id for one in outer.steps or ()] for outer in plan.steps] == [[], ["a", "b"]]
 
 
 # Size
@@ -259,7 +353,7 @@ def test_a_document_that_contains_itself_is_a_finding():
     assert faults_of(document)[0].code == "not_serializable"
 
 
-def million(form):
+def million(form) -> Any:
     steps = range(1_000_000)
     if form == "dict":
         one = {"id": "a", "tool": "t"}

@@ -76,14 +76,15 @@ def test_uses_know_where_they_stand():
     ]
 
 
-def test_values_that_share_parts_do_not_take_for_ever():
+def test_values_that_share_parts_do_not_take_for_ever(monkeypatch):
+    monkeypatch.setattr("kedge.plan.uses._VALUES_MAX", 10_000)
     value = ["${a}"]
     for _ in range(60):
         value = [value, value]
     step = Step(id="s", tool="t", args={"x": value})
     begun = time.perf_counter()
     assert references(step) == ("a",)
-    assert time.perf_counter() - begun < 10
+    assert time.perf_counter() - begun < 1
 
 
 def test_names_are_looked_up_outward():

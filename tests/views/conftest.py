@@ -118,7 +118,8 @@ def play():
             row = rows.get(path, (1.0, {}))
             return row[min(starts, len(row)) - 1] if isinstance(row, list) else row
 
-        return Played(document, table if callable(table) else act, limits or Limits()).play(until_s)
+        own: Any = table if callable(table) else act
+        return Played(document, own, limits or Limits()).play(until_s)
 
     return start
 
@@ -169,3 +170,18 @@ def story(play, fails):
 @pytest.fixture
 def parse_xml():
     return ET.fromstring
+
+
+@pytest.fixture(scope="module")
+def module_play():
+    """For laws: hypothesis runs them many times in one test, and wants no fixture that is made for each."""
+
+    class Kit:
+        Played = Played
+        fails = staticmethod(failure)
+
+        @staticmethod
+        def play(document, act, limits=None) -> Played:
+            return Played(document, act, limits or Limits()).play()
+
+    return Kit

@@ -24,7 +24,7 @@ allowed and what to do next.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 Category = Literal[
     "transient",
@@ -85,7 +85,7 @@ class InvalidPlan(BadInput):
 
     code = "invalid_plan"
 
-    def __init__(self, message: str, findings: object = None, **more: object) -> None:
+    def __init__(self, message: str, findings: Any = None, **more: object) -> None:
         super().__init__(message, **more)  # type: ignore[arg-type]
         self.findings = findings
 

@@ -87,16 +87,15 @@ def _shape(plan: Plan, limits: Limits) -> list[Finding]:
         data = msgspec.to_builtins(plan, builtin_types=NOT_JSON, enc_hook=_stands_for)
         if is_sound(msgspec.convert(data, Plan)):
             return []
-    except (msgspec.ValidationError, TypeError, ValueError, RecursionError):
+    except RecursionError:
         if data is None:
-            what = "the plan is nested too deep, contains itself, or holds what is neither data nor a part"
-            return [
-                Finding(
-                    code="not_serializable",
-                    message=what,
-                    remedy="use numbers, text, true/false, null, lists and maps",
-                )
-            ]
+            message = f"the plan is nested deeper than {limits.depth}, or contains itself"
+            return [Finding(code="too_deep", message=message, remedy="flatten it")]
+    except (msgspec.ValidationError, TypeError, ValueError):
+        if data is None:
+            message = "the plan holds what is neither data nor a part of a plan"
+            remedy = "use numbers, text, true/false, null, lists and maps"
+            return [Finding(code="not_serializable", message=message, remedy=remedy)]
     return explain(data, Plan, limits)
 
 

@@ -14,6 +14,7 @@ from kedge.checks.rules_conditions import value_of
 from kedge.checks.survey import Survey, finding, put
 from kedge.plan.expr import parse
 from kedge.plan.findings import Finding, Fix
+from kedge.plan.parts import SLEEP
 from kedge.plan.scopes import Node
 
 _SHOWN_MAX = 12
@@ -68,7 +69,7 @@ def fallbacks(survey: Survey) -> Iterator[Finding]:
                     remedy=f"make it the fallback of {last.step.id!r}: chains are allowed",
                     fix=put(node, "fallback_for", last.step.id) if last is not node else None,
                 )
-            if target.step.tool == "sleep":
+            if target.step.tool == SLEEP:
                 yield finding(
                     node,
                     "unneeded_fallback",
@@ -93,9 +94,13 @@ def cycles(survey: Survey) -> Iterator[Finding]:
     if not stuck:
         return
     owner = survey.moments.owner
+    told: set[frozenset[Node]] = set()  # fallbacks in a ring are two knots: of ends, and of settling
     for knot in _knots(survey.moments.waits, stuck):
         way = _way_round(survey.moments.waits, knot)
         nodes = list(dict.fromkeys(owner[moment] for moment in way))
+        if frozenset(nodes) in told:
+            continue
+        told.add(frozenset(nodes))
         while len(nodes) > 1 and nodes[0].number != min(node.number for node in nodes):
             nodes.append(nodes.pop(0))
         names = tuple(node.path for node in nodes)

@@ -10,7 +10,7 @@ from kedge.checks.reach import TEXT
 from kedge.checks.schemas import WORDS, Schema, Whole, properties, required
 from kedge.checks.survey import Survey, finding, put
 from kedge.plan.findings import Finding, Fix
-from kedge.plan.parts import Retry
+from kedge.plan.parts import SLEEP, Retry
 from kedge.plan.plain import kind_of
 from kedge.plan.scopes import Node
 from kedge.plan.tools import EFFECTS, ToolSpec
@@ -270,7 +270,7 @@ def retries(survey: Survey) -> Iterator[Finding]:
                 remedy="remove `retry`, or declare the tool idempotent if it is",
                 fix=away,
             )
-        elif node.step.tool == "sleep":
+        elif node.step.tool == SLEEP:
             yield finding(
                 node, "retry_unused", "retry", "a sleep cannot fail", remedy="remove `retry`", fix=away
             )

@@ -11,7 +11,7 @@ import msgspec
 from kedge.base.limits import Limits
 from kedge.checks.reach import Types
 from kedge.plan.findings import Finding, Fix
-from kedge.plan.model import SLEEP, Plan
+from kedge.plan.model import SLEEP, YEAR_S, Plan
 from kedge.plan.nearest import nearest
 from kedge.plan.places import at
 from kedge.plan.scopes import Moments, Node, Scopes
@@ -25,7 +25,7 @@ SLEEP_SPEC = ToolSpec(
     description="Wait. A durable timer, not a call.",
     parameters={
         "type": "object",
-        "properties": {"seconds": {"type": "number", "minimum": 0, "maximum": 366 * 24 * 3600}},
+        "properties": {"seconds": {"type": "number", "minimum": 0, "maximum": YEAR_S}},
         "required": ["seconds"],
         "additionalProperties": False,
     },
@@ -74,10 +74,10 @@ class Survey:
     def plan_uses(self) -> list[Use]:
         """What `outputs` and `answer` read."""
         found = [
-            expression_use("expect", at("outputs", name), text) for name, text in self.plan.outputs.items()
+            expression_use("outputs", at("outputs", name), text) for name, text in self.plan.outputs.items()
         ]
         if self.plan.answer is not None:
-            found.append(template_use("goal", "answer", self.plan.answer))
+            found.append(template_use("answer", "answer", self.plan.answer))
         return found
 
     def tool(self, node: Node) -> ToolSpec | None:

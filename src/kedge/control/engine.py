@@ -39,7 +39,7 @@ from kedge.flow.result import RunResult
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
 from kedge.flow.words import RunStatus
-from kedge.journal.entry import Lease
+from kedge.journal.entry import Head, Lease
 from kedge.journal.opening import open_journal
 from kedge.plan.model import Plan
 from kedge.tools.registry import Registry
@@ -236,7 +236,8 @@ class Engine:
         # A run that has ended needs no driver, and whoever looks at it must not lock others out.
         lease = Lease(id_, head.epoch) if over else journal.claim(id_, self._clock.now_ms())
         try:
-            run = self._take_up(id_, lease, retry_failed)
+            with collector_paused():
+                run = self._take_up(id_, lease, retry_failed)
         except BaseException:
             journal.release(lease)
             raise
@@ -321,7 +322,18 @@ class Engine:
         """All runs of the store, newest first. Damaged ones are flagged, never hidden."""
         journal = self._opened()
         # One without events was claimed and never begun: nobody was told of it.
-        return [info(head, journal.driven) for head in journal.runs() if head.seq or head.damaged]
+        heads = [self._as_it_is(head) for head in journal.runs()]
+        return [info(head, journal.driven) for head in heads if head.seq or head.damaged]
+
+    def _as_it_is(self, head: Head) -> Head:
+        """A run that is driven here may be ahead of the store."""
+        driver = self._drivers.get(head.run_id)
+        if driver is None:
+            return head
+        log, state = driver.log, driver.state
+        return msgspec.structs.replace(
+            head, seq=log.seq, headline=log.headline(), updated_at=state.at, bytes=log.size
+        )
 
     def look(self, run_id: str) -> RunResult:
         """A run as its log has it, without driving it."""
@@ -332,7 +344,9 @@ class Engine:
             return RunResult(live.state, live.plan_id)
         if journal.head(id_) is None:
             raise self._unknown(id_)
-        state, started = fold(id_, journal.read(id_), Blobs(journal).fetch, self.registry.catalog, self.limits)
+        with collector_paused():
+            entries = journal.read(id_)
+            state, started = fold(id_, entries, Blobs(journal).fetch, self.registry.catalog, self.limits)
         return RunResult(state, started.plan)
 
     def _unknown(self, run_id: str) -> NotFound:

@@ -89,7 +89,7 @@ class Feed:
                     seq = entries[-1].seq
                     await asyncio.sleep(0)
                 for path, fraction, message in said:
-                    if level == "all":
+                    if level == "all" and not ended:
                         yield narrator.progress(path, fraction, message, driver.state.at)
                 said.clear()
                 if (ended and seq >= driver.log.seq) or (driver.stopped and not news.is_set()):

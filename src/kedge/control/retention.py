@@ -17,7 +17,7 @@ from kedge.flow.words import ENDED, RunStatus
 STATUSES = (*(str(status) for status in RunStatus), "damaged", "unknown")
 """What a run in a list may be."""
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-_AGE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw])")
+_AGE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw])", re.ASCII)
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):

@@ -84,7 +84,8 @@ class Run:
         await self.see_off()
 
     async def see_off(self) -> None:
-        """Nothing more will happen here: let callbacks see the last of it, then end them."""
+        """Nothing more will happen here: end what ignores its end, and let callbacks see the last of it."""
+        await self._driver.attempts.end_given_up()
         await asyncio.gather(*(subscription.finish() for subscription in self._subscriptions))
         await asyncio.gather(*(subscription.close() for subscription in self._subscriptions))
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import copy_context
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from kedge.base.codec import encode
 from kedge.base.errors import NotDone, ToolError
@@ -25,7 +26,6 @@ from kedge.engine.processes import Processes
 from kedge.engine.stall import StallWatch
 from kedge.engine.threads import Threads
 from kedge.flow.inputs import Input, Raised, Reported, Returned
-from kedge.flow.program import Node
 from kedge.flow.state import StepState
 from kedge.flow.words import Failure
 from kedge.tools.context import Context
@@ -77,36 +77,38 @@ class Workshop:
 
 
 class Callee:
-    """A node's tool with the time it is given."""
+    """What all calls of a tool have in common."""
 
-    __slots__ = ("decode", "idle_s", "invoke", "is_async", "node", "timeout_s", "tool", "wants_context")
+    __slots__ = ("decode", "invoke", "is_async", "timeout_s", "tool", "wants_context")
 
-    def __init__(self, node: Node, tool: Tool, limits: Limits) -> None:
-        self.node = node
+    def __init__(self, tool: Tool, limits: Limits) -> None:
         self.tool = tool
         self.decode = tool.decode
         self.invoke = tool.invoke
         self.is_async = tool.is_async and tool.spec.isolation != "process"
         self.wants_context = tool.wants_context
-        self.timeout_s: float = node.step.timeout_s or tool.spec.timeout_s or limits.step_s
-        self.idle_s = node.step.idle_timeout_s
+        self.timeout_s: float = tool.spec.timeout_s or limits.step_s
+        """For steps that set none."""
 
 
 class Attempt:
     """One call in flight. It is also the sink of its tool's reports."""
 
     __slots__ = (
-        "abandoned", "beat_s", "callee", "context", "deadline_s", "owner", "path", "said", "starts", "stop_s",
-        "task", "verdict",
+        "abandoned", "beat_s", "callee", "context", "deadline_s", "idle_s", "node", "owner", "path", "said",
+        "starts", "stop_s", "task", "timeout_s", "verdict",
     )  # fmt: skip
 
-    def __init__(self, owner: Attempts, callee: Callee, path: str, starts: int, now_s: float) -> None:
+    def __init__(self, owner: Attempts, callee: Callee, step: StepState, now_s: float) -> None:
         self.owner = owner
         self.callee = callee
-        self.path = path
-        self.starts = starts
+        node = self.node = step.node
+        self.path = step.path
+        self.starts = step.starts
+        self.timeout_s = node.step.timeout_s or callee.timeout_s
+        self.idle_s = node.step.idle_timeout_s
         self.beat_s = now_s
-        self.deadline_s = now_s + callee.timeout_s
+        self.deadline_s = now_s + self.timeout_s
         self.stop_s = _NEVER
         """When a cancelled call is given up."""
         self.verdict: Failure | None = None
@@ -160,11 +162,13 @@ class Attempts:
         self._given_up: set[asyncio.Task[None]] = set()
         """Tasks that ignore being cancelled."""
         self._none_live: asyncio.Event | None = None
-        self._callees: dict[Node, Callee] = {}
+        self._callees: dict[str | None, Callee] = {}
         self._next_watch_s = _NEVER
         self._watched_from_s = 0.0
         self._alarm: asyncio.TimerHandle | None = None
         self.closed = False
+        self.not_made: list[str] = []
+        """Steps whose calls certainly did nothing when this was closed."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -175,8 +179,8 @@ class Attempts:
 
     def start(self, step: StepState, args: bytes) -> None:
         """Make a call."""
-        node = step.node
-        callee = self._callees.get(node) or self._callee(node)
+        name = step.node.step.tool
+        callee = self._callees.get(name) or self._callee(name)
         if type(callee) is Failure:
             self._refuse(step, callee)
             return
@@ -186,7 +190,7 @@ class Attempts:
             self._refuse(step, not_called(error))
             return
         now_s = self._loop.time()
-        attempt = Attempt(self, callee, step.path, step.starts, now_s)
+        attempt = Attempt(self, callee, step, now_s)
         self._live[step.path] = attempt
         context = None
         if callee.wants_context:
@@ -204,13 +208,12 @@ class Attempts:
                 del self._live[step.path]
                 self._refuse(step, failure_of(NotDone(f"no thread for it: {error}")))
                 return
-        soonest_s = now_s + min(callee.timeout_s, callee.idle_s or _NEVER)
+        soonest_s = min(attempt.deadline_s, now_s + (attempt.idle_s or _NEVER))
         if soonest_s < self._next_watch_s:
             self._watch_at(soonest_s)
 
-    def _callee(self, node: Node) -> Callee | Failure:
-        name = node.step.tool or ""
-        tool = self.workshop.registry.get(name)
+    def _callee(self, name: str | None) -> Callee | Failure:
+        tool = self.workshop.registry.get(name or "")
         if tool is None:
             return Failure(
                 category="missing_tool",
@@ -220,7 +223,7 @@ class Attempts:
                 not_done=True,
                 remedy="give the engine that tool, then resume the run",
             )
-        callee = self._callees[node] = Callee(node, tool, self.workshop.limits)
+        callee = self._callees[name] = Callee(tool, self.workshop.limits)
         return callee
 
     def _refuse(self, step: StepState, failure: Failure) -> None:
@@ -278,7 +281,7 @@ class Attempts:
         """The call came to an end, by itself or because it was told to."""
         if self._live.get(attempt.path) is attempt:
             del self._live[attempt.path]
-            self._give(attempt.callee.node, failure_of(error).category if error is not None else "")
+            self._give(attempt.node, failure_of(error).category if error is not None else "")
             if self._none_live is not None and not self._live:
                 self._none_live.set()
         if raw is not None:
@@ -288,9 +291,13 @@ class Attempts:
                 put = self._put if self._live else self._put_now
                 put(Returned(attempt.path, attempt.starts, raw))
                 return
-        if self.closed or error is None:
-            return  # the driver is letting go of the run: what was in flight is told apart at resume
+        if error is None:
+            return
         failure = failure_of(error)
+        if self.closed:  # the driver is letting go of the run: what was in flight is told apart at resume
+            if failure.not_done:
+                self.not_made.append(attempt.path)
+            return
         if attempt.verdict is not None and not failure.classified:
             failure = attempt.verdict  # whatever it raised, it did so because it was told to stop
         self._put(Raised(attempt.path, attempt.starts, failure, _jitter(attempt)))
@@ -311,16 +318,16 @@ class Attempts:
         soonest_s = _NEVER
         for attempt in list(self._live.values()):
             if late_s > STALL_S:
-                attempt.deadline_s += late_s
-                attempt.beat_s += late_s
-            idle_s = attempt.callee.idle_s
+                attempt.deadline_s = max(attempt.deadline_s, now_s) + late_s
+                attempt.beat_s = now_s
+            idle_s = attempt.idle_s
             idle_at_s = attempt.beat_s + idle_s if idle_s else _NEVER
             if attempt.verdict is not None:
                 if now_s >= attempt.stop_s:
                     self._abandon(attempt)
                     continue
             elif now_s >= attempt.deadline_s:
-                text = f"no result after {attempt.callee.timeout_s:g} s"
+                text = f"no result after {attempt.timeout_s:g} s"
                 self._cancel(attempt, Failure(category="timeout", code="timeout", message=text), now_s)
             elif now_s >= idle_at_s:
                 text = f"no sign of life for {idle_s:g} s"
@@ -337,16 +344,24 @@ class Attempts:
             return
         attempt.verdict = verdict
         attempt.stop_s = now_s + GRACE_S
+        self._stop(attempt)
+
+    def _stop(self, attempt: Attempt) -> None:
         if attempt.context is not None:
             attempt.context.cancelled = True
-        if attempt.task is not None:
-            attempt.task.cancel()
+        task = attempt.task
+        if task is None:
+            return
+        task.cancel()
+        if inspect.getcoroutinestate(cast(Any, task.get_coro())) == inspect.CORO_CREATED:
+            # It will never take its first step, so it cannot report either.
+            self._over(attempt, None, NotDone("it was told to stop before it began"))
 
     def _abandon(self, attempt: Attempt) -> None:
         """It was told to stop and does not: go on without it."""
         del self._live[attempt.path]
         verdict = attempt.verdict
-        self._give(attempt.callee.node, verdict.category if verdict else "cancelled")
+        self._give(attempt.node, verdict.category if verdict else "cancelled")
         attempt.abandoned = True
         if attempt.task is None:
             self.workshop.threads.give_up()
@@ -381,11 +396,8 @@ class Attempts:
             self._alarm.cancel()
         live = list(self._live.values())
         for attempt in live:
-            if attempt.context is not None:
-                attempt.context.cancelled = True
-            if attempt.task is not None:
-                attempt.task.cancel()
-        if live:
+            self._stop(attempt)
+        if self._live:
             self._none_live = asyncio.Event()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._none_live.wait(), GRACE_S)
@@ -396,9 +408,9 @@ class Attempts:
             else:
                 self._given_up.add(attempt.task)
         self._live.clear()
-        await self._end_given_up()
+        await self.end_given_up()
 
-    async def _end_given_up(self) -> None:
+    async def end_given_up(self) -> None:
         """A task that ignores being cancelled would keep its loop, and so its process, from ending."""
         stubborn = list(self._given_up)
         for task in stubborn:

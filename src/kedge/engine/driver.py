@@ -28,7 +28,7 @@ from kedge.flow.events import RunCancelling, StepInterrupted
 from kedge.flow.inputs import Command, Exhausted, Input, Raised, Ticked
 from kedge.flow.state import RunState
 from kedge.flow.turn import Launch, Turn
-from kedge.flow.words import Failure, RunStatus
+from kedge.flow.words import Failure, RunStatus, StepStatus
 
 _log = logging.getLogger("kedge.driver")
 
@@ -128,6 +128,9 @@ class Driver:
         if self._writer.must_wait(self.log):
             self._writer.when_written(lambda: self._loop.call_soon(self._turn, context=self._context))
             return
+        self._turn_now()
+
+    def _turn_now(self) -> None:
         self._scheduled = False
         decided: list[Receipt] = []
         self._in_turn = True
@@ -349,11 +352,14 @@ class Driver:
         """Let go of the run. What is in flight is told apart when it is resumed."""
         self.draining = True
         self.stop_alarms()
-        if self.lost is None and self.state.end is None:
-            self._take_back_held()
+        not_made = [step.path for step, _, _ in self._held]
+        while self._held:
+            self._gates.give(self._held.popleft()[0].node)
         await self.attempts.close()
         if not self.stopped and self._intake:
-            self._turn()  # what came back in the meantime
+            self._turn_now()  # what came back in the meantime
+        if self.lost is None:
+            self._take_back(not_made + self.attempts.not_made)
         self.stopped = True
         self.stop_alarms()
         stopped = KedgeError(f"run {self.state.run_id} is not driven here any more", code="stopped")
@@ -362,13 +368,12 @@ class Driver:
         self._tell_idle()
         self.on_events()
 
-    def _take_back_held(self) -> None:
-        """Calls that were announced and not made: they are to be made by the next driver, and nobody need ask."""
+    def _take_back(self, paths: list[str]) -> None:
+        """Calls that were announced and not made: the next driver is to make them, and nobody need be asked."""
         turn = Turn(self.state, self._clock.now_ms())
-        while self._held:
-            step, _, _ = self._held.popleft()
-            self._gates.give(step.node)
-            turn.emit(StepInterrupted(path=step.path))
+        for path in paths:
+            if self.state.steps[path].status is StepStatus.RUNNING and self.state.end is None:
+                turn.emit(StepInterrupted(path=path))
         if turn.events:
             self.log.append(turn.events, turn.now, turn.blobs)
             self._writer.dirty(self.log)

@@ -57,10 +57,10 @@ def due(turn: Turn, gate: Gate) -> None:
         return
     if state.paused or state.blocked_by:
         return
-    if state.parked:
-        _unpark(state, gate)
     if state.timers:
         _wake(turn)
+    if state.parked:
+        _unpark(state, gate)
     while True:
         if state.fresh:
             _look_at(turn, state.fresh.pop())
@@ -68,8 +68,14 @@ def due(turn: Turn, gate: Gate) -> None:
             close(turn, state.closing.pop())
             if state.end is not None:
                 return
-        elif not _start_next(turn, gate) and not (state.timers and _wake(turn)):
+        elif not _start_next(turn, gate) and not _has_more(turn, gate):
             return
+
+
+def _has_more(turn: Turn, gate: Gate) -> bool:
+    """What this turn itself made possible: a round without a delay, a place that was not needed."""
+    state = turn.state
+    return (bool(state.timers) and _wake(turn)) or (bool(state.parked) and _unpark(state, gate))
 
 
 def next_wake(state: RunState) -> int | None:
@@ -121,13 +127,25 @@ def _wake_sleep(turn: Turn, step: StepState) -> None:
         _fail(turn, step, error)
 
 
-def _unpark(state: RunState, gate: Gate) -> None:
+def _unpark(state: RunState, gate: Gate) -> bool:
+    """As many as there are places for now; False if that is none."""
+    found = False
     for name in list(state.parked):
         heap = state.parked[name]
-        for _ in range(min(gate.room(name), len(heap))):
-            heappush(state.ready, heappop(heap))
+        room = gate.room(name)
+        while room > 0 and heap:
+            entry = heappop(heap)
+            if _can_start(entry[2]):  # after a crash there may be two entries for one step
+                heappush(state.ready, entry)
+                room -= 1
+                found = True
         if not heap:
             del state.parked[name]
+    return found
+
+
+def _can_start(step: StepState) -> bool:
+    return step.status is _READY or (step.status is StepStatus.WAITING and not step.wake_at)
 
 
 # --- steps that are to be looked at before they can run
@@ -141,7 +159,10 @@ def _look_at(turn: Turn, step: StepState) -> None:
         turn.emit(ev.StepSkipped(path=step.path, reason="not_needed", because=(_target_id(step),)))
         return
     try:
-        if step.owner is None and step.items is None and step.inner is None and not _enter(turn, step):
+        if step.items is not None or (step.inner is not None and not step.wake_at):
+            _start_again(turn, step)
+            return
+        if step.owner is None and step.inner is None and not _enter(turn, step):
             return
         if step.owner is None and node.foreach is not None:
             _expand(turn, step)
@@ -222,6 +243,14 @@ def _start_composite(turn: Turn, step: StepState) -> None:
     generation = step.generation + (1 if attempt > 1 else 0)  # its children are other calls than before
     turn.emit(
         ev.StepStarted(path=step.path, attempt=attempt, iteration=step.iteration, generation=generation)
+    )
+
+
+def _start_again(turn: Turn, step: StepState) -> None:
+    turn.emit(
+        ev.StepStarted(
+            path=step.path, iteration=step.iteration, generation=step.generation, cause=ev.AGAIN
+        )
     )
 
 

@@ -61,8 +61,14 @@ class RunResumed(Event, tag="RunResumed"):
     changed_tools: tuple[str, ...] = ()
 
 
+AGAIN = "again"
+
+
 class StepStarted(Event, tag="StepStarted"):
-    """One attempt began. For a composite: its children may start."""
+    """One attempt began. For a composite: its children may start.
+
+    With the cause `again`: a composite or foreach step of a run that had ended is taken up where it was.
+    """
 
     path: str
     attempt: int = 1

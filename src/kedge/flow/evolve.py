@@ -12,7 +12,7 @@ from heapq import heappush
 from typing import Any
 
 from kedge.flow import events as ev
-from kedge.flow.reopen import reopen
+from kedge.flow.reopen import go_on_inside, reopen
 from kedge.flow.scopes import open_inner, open_scope
 from kedge.flow.settle import count_settled, settle, unblock
 from kedge.flow.state import Question, RunState, Span, StepState, Stored
@@ -124,10 +124,12 @@ def _step_started(state: RunState, event: ev.StepStarted) -> None:
     if not step.started_at:
         step.started_at = state.at
     scope = step.node.scope
-    if scope is None:
+    if scope is None and step.items is None:
         state.running += 1
         state.calls += 1
-    else:
+    elif event.cause == ev.AGAIN:
+        go_on_inside(state, step)
+    elif scope is not None:
         step.generation = event.generation
         open_inner(state, step, scope)
 

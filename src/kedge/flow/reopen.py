@@ -1,7 +1,7 @@
 """Taking up a run that had ended: what failed, and what came to nothing because of it, is to be done again.
 
-Part of `evolve`: called from nowhere else. What is done stays done, a composite goes on with those of
-its children that are not.
+Part of `evolve`: called from nowhere else. What is done stays done. Composites and foreach steps are
+started again like all others, and then go on with those of their children that are not done.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ def reopen(state: RunState) -> None:
 def _reopen_scope(state: RunState, scope: ScopeState) -> None:
     again: list[StepState] = []
     for step in scope.steps:
-        if step.node.fallback_for < 0 and (_is_to_do(step) or _lost_outer(step)):
+        if step.node.fallback_for >= 0:
+            continue  # goes with its target
+        doubt = _doubt_in_chain(step)
+        if doubt is not None:
+            _await(state, step, doubt, again)
+        elif _is_to_do(step) or _lost_outer(step):
             _take_back(state, step, again)
     for step in again:  # grows: what had nothing to go on may have it now
         for index in step.node.consumers:
@@ -56,6 +61,34 @@ def _lost_outer(step: StepState) -> bool:
     return step.reason == "absent" and any(step.needed(name).outcome is None for name in step.node.places)
 
 
+def _doubt_in_chain(step: StepState) -> StepState | None:
+    """The step or the fallback of it that is in doubt."""
+    while step.node.fallback >= 0 or step.node.fallback_for >= 0:
+        if _holds_doubt(step):
+            return step
+        if step.node.fallback < 0:
+            break
+        step = step.scope.steps[step.node.fallback]
+    return None
+
+
+def _holds_doubt(step: StepState) -> bool:
+    inside = step.items or (step.inner.steps if step.inner is not None else ())
+    return step.status is StepStatus.IN_DOUBT or any(_holds_doubt(one) for one in inside)
+
+
+def _await(state: RunState, step: StepState, doubt: StepState, again: list[StepState]) -> None:
+    """Those before the doubt have failed and wait for it, those after it have not been tried."""
+    steps = step.scope.steps
+    while step is not doubt:
+        _unsettle(state, step)
+        step = steps[step.node.fallback]
+    if doubt.outcome is not None:
+        _take_back(state, doubt, again)
+    elif doubt.node.fallback >= 0:
+        _take_back(state, steps[doubt.node.fallback], again)
+
+
 def _take_back(state: RunState, step: StepState, again: list[StepState]) -> None:
     """The step and its chain of fallbacks are as if they had never been tried."""
     while step.outcome is not None:
@@ -66,14 +99,18 @@ def _take_back(state: RunState, step: StepState, again: list[StepState]) -> None
         step = step.scope.steps[step.node.fallback]
 
 
-def _reset(state: RunState, step: StepState) -> None:
+def _unsettle(state: RunState, step: StepState) -> None:
     state.settled -= 1
     if step.owner is None:
         step.scope.open += 1
     else:
         step.owner.open += 1
-    step.status = StepStatus.PENDING
     step.outcome = None
+
+
+def _reset(state: RunState, step: StepState) -> None:
+    _unsettle(state, step)
+    step.status = StepStatus.PENDING
     step.stand_in = None
     step.error = None
     step.reason = ""
@@ -87,29 +124,31 @@ def _count_waiting(step: StepState) -> None:
     steps = step.scope.steps
     outcomes = [steps[index].outcome for index in node.deps]
     step.missed = None
-    step.waiting = outcomes.count(None) + (node.fallback_for >= 0)
+    step.waiting = outcomes.count(None)
+    if node.fallback_for >= 0 and steps[node.fallback_for].status is not StepStatus.FAILED:
+        step.waiting += 1
     step.troubled = any(outcome not in (None, Outcome.DONE) for outcome in outcomes)
     if step.scope.owner is not None:
         watch_outer(step)
 
 
 def _go_on(state: RunState, step: StepState) -> None:
-    """An item, or a step of a scope, from where it was."""
-    was_waiting, step.wake_at = step.wake_at > 0, 0
-    if step.items is not None:
-        step.status = StepStatus.RUNNING
-        again: list[StepState] = []
-        for item in step.items:
-            if _is_to_do(item):
-                _take_back(state, item, again)
-        for item in again:
-            _go_on(state, item)
-        if not step.open:
-            state.closing.append(step)
-    elif (
-        step.inner is not None and not was_waiting
-    ):  # it waited to begin another attempt or round: begin that
-        step.status = StepStatus.RUNNING
-        _reopen_scope(state, step.inner)
-    else:
-        let_go(state, step)
+    if step.inner is None:
+        step.wake_at = 0  # one that waited to begin another attempt or round is to begin that
+    let_go(state, step)
+
+
+def go_on_inside(state: RunState, step: StepState) -> None:
+    """A composite or foreach step is taken up where it was."""
+    if step.items is None:
+        if step.inner is not None:
+            _reopen_scope(state, step.inner)
+        return
+    again: list[StepState] = []
+    for item in step.items:
+        if _is_to_do(item):
+            _take_back(state, item, again)
+    for item in again:
+        _go_on(state, item)
+    if not step.open:
+        state.closing.append(step)

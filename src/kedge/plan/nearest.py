@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 _CANDIDATES_MAX = 200
+_LIKENESS_MIN = 0.66  # one wrong letter in three
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -23,7 +24,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
             return name
         if abs(len(name) - len(word)) <= 3 and name and word and (name[0] == word[0] or name[-1] == word[-1]):
             candidates.append(name)
-    found = difflib.get_close_matches(word, candidates[:_CANDIDATES_MAX], n=1, cutoff=0.7)
+    found = difflib.get_close_matches(word, candidates[:_CANDIDATES_MAX], n=1, cutoff=_LIKENESS_MIN)
     return found[0] if found else None
 
 

@@ -108,7 +108,7 @@ class Step(Part, frozen=True, kw_only=True):
     """One piece of work."""
 
     id: str
-    """Its name: what others refer to. Never changes its meaning with its position."""
+    """The name by which others refer to it."""
     do: str = ""
     """What a person reads."""
     tool: str | None = None

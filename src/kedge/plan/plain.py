@@ -47,7 +47,7 @@ def canonical(value: Any, root: str = "$") -> bytes:
 
 
 def detached(value: Any) -> tuple[Any, int]:
-    """A copy of plain data that shares nothing with `value`, keys in the order they have; its size in bytes."""
+    """A copy of plain data that shares nothing with `value`, keys in their order; its size in bytes."""
     raw = _written(_as_given, value)
     if raw is None:
         raw = encode(value)

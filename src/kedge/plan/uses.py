@@ -17,8 +17,9 @@ from kedge.plan.places import at
 from kedge.plan.plain import kind_of
 
 Field = Literal[
-    "args", "when", "foreach", "until", "expect", "quality", "goal", "signal", "ask", "compensate"
-]
+    "args", "when", "foreach", "until", "expect", "quality", "goal", "signal", "ask", "compensate",
+    "outputs", "answer",
+]  # fmt: skip
 _BARE = re.compile(r"\$\{([a-z][a-z0-9_]*)\}", re.ASCII)
 _VALUES_MAX = 1_000_000
 """Values looked at in one step's arguments: lists that share parts can stand for any number."""
@@ -137,7 +138,8 @@ def _asked(expression: Expression) -> frozenset[Path]:
     if "present" not in expression.text:
         return frozenset()
     seen = tuple(reads(parse_node(expression.text)))
-    return frozenset(path for path, is_asked in seen if is_asked) - {path for path, is_asked in seen if not is_asked}
+    read = {path for path, is_asked in seen if not is_asked}
+    return frozenset(path for path, _ in seen if path not in read)
 
 
 def _in_values(field: Field, values: dict[str, Any], place: str, found: list[Use]) -> None:

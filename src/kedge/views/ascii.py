@@ -10,7 +10,7 @@ from kedge.flow.state import RunState, StepState
 from kedge.flow.words import Failure, StepStatus
 from kedge.plan.scopes import Node
 from kedge.views.outline import Outline, Twig, estimated_s, twigs
-from kedge.views.progress import bar, percent
+from kedge.views.progress import bar, estimate_s, percent
 from kedge.views.text import ELLIPSIS, clean, cut, duration, moment, pack, to_ascii
 from kedge.views.words import icon, tally, why_skipped, word
 
@@ -125,8 +125,9 @@ def _plan_facts(node: Node) -> list[str]:
     if step.loop is not None:
         until = f" until {clean(step.loop.until, 60)}" if step.loop.until is not None else ""
         facts.append(f"up to {step.loop.times:,} rounds{until}" if until else f"{step.loop.times:,} rounds")
-    if step.estimate is not None and step.estimate.seconds is not None:
-        facts.append(f"about {duration(step.estimate.seconds)}")
+    seconds = estimate_s(step)
+    if seconds is not None:
+        facts.append(f"about {duration(seconds)}")
     return facts
 
 

@@ -45,9 +45,14 @@ def lanes(state: RunState, now_ms: int, lanes_max: int) -> list[Lane]:
     critical = set(critical_path(state)[1])
     found: list[Lane] = []
     rest: list[StepState] = []
-    todo = [(step, 0, step.id in critical) for step in reversed(_in_order(state.root.steps))]
+    todo: list[tuple[StepState | list[StepState], int, bool]] = [
+        (step, 0, step.id in critical) for step in reversed(_in_order(state.root.steps))
+    ]
     while todo:
         step, depth, is_critical = todo.pop()
+        if isinstance(step, list):
+            found.append(_many(step, depth, now_ms, "items"))
+            continue
         if len(found) >= lanes_max:
             rest.append(step)
             continue
@@ -55,7 +60,7 @@ def lanes(state: RunState, now_ms: int, lanes_max: int) -> list[Lane]:
         inside = step.items if step.items is not None else step.inner.steps if step.inner is not None else []
         children = _in_order(inside)
         if step.items is not None and len(children) > ITEMS_MAX:
-            found.append(_many(children[ITEMS_MAX:], depth + 1, now_ms, "items"))
+            todo.append((children[ITEMS_MAX:], depth + 1, False))
             children = children[:ITEMS_MAX]
         todo += [(child, depth + 1, False) for child in reversed(children)]
     if rest:
@@ -77,7 +82,7 @@ def _lane(step: StepState, depth: int, now_ms: int, *, critical: bool) -> Lane:
 
 
 def _many(steps: list[StepState], depth: int, now_ms: int, what: str) -> Lane:
-    running = [bar for step in steps for bar in bars(step, now_ms) if bar.what == "run"]
+    running = [bar for step in steps for bar in bars(step, now_ms) if bar.what in ("run", "group")]
     span = max((b.end for b in running), default=0) - min((b.start for b in running), default=0)
     is_open = any(not step.ended_at for step in steps)
     status = _S.RUNNING if is_open else _S.DONE

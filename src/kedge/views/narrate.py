@@ -88,11 +88,11 @@ class Narrator:
         self._seq = 0
         self._started_at = 0
         self._total = len(self._plan.steps)
-        self._settled = 0
+        self._settled: set[str] = set()
         self._started: dict[str, int] = {}
         """Steps that have started and not settled, and when."""
-        self._groups: dict[str, int] = {}
-        """Composites and foreach steps that have begun, and how many they hold."""
+        self._groups: dict[str, list[str]] = {}
+        """Composites and foreach steps that have begun, and the paths of what they hold."""
         self._ended = False
 
     def tell(self, seq: int, at: int, event: ev.Event) -> list[RunEvent]:
@@ -136,12 +136,11 @@ class Narrator:
 
     def _tell_step(self, at: int, event: ev.Event, path: str) -> list[RunEvent]:
         step = self._steps.get(_IN_PATHS.sub("", path) if "[" in path or "#" in path else path)
-        is_new = path not in self._groups
         since = self._started.get(path)
         self._fold(at, event, path, step)
         counted, group = "", path in self._groups
         if isinstance(event, _SETTLING):
-            counted = f" ({self._settled:,} of {self._total:,})"
+            counted = f" ({len(self._settled):,} of {self._total:,})"
             self._started.pop(path, None)
             group = group and since is not None
         seconds = (at - since) / 1000 if since is not None else None
@@ -150,7 +149,7 @@ class Narrator:
         told = [self._event(at, event, "step", path, text)]
         if group and isinstance(event, _SETTLING):
             told.append(self._group_event(at, event, path, "ended"))
-        elif group and is_new:
+        elif group and since is None:
             told.append(self._group_event(at, event, path, "started"))
         return told
 
@@ -160,15 +159,11 @@ class Narrator:
             case ev.StepStarted():
                 self._started.setdefault(path, at)
                 shares.restart(path)
-                loop = step.loop if step is not None else None
-                if step is not None and step.steps is not None:
-                    self._open(path, len(step.steps))
-                    shares.divide(path, len(step.steps), rounds_to_come(loop, event.iteration))
-                elif loop is not None:
-                    shares.divide(path, 1, rounds_to_come(loop, event.iteration))
+                if step is not None and event.cause != ev.AGAIN:
+                    self._begin(path, step, event.iteration)
             case ev.StepExpanded():
                 self._started.setdefault(path, at)
-                self._open(path, event.count)
+                self._open(path, [f"{path}[{index}]" for index in range(event.count)])
                 shares.divide(path, event.count)
             case ev.StepWaiting():
                 self._started.setdefault(path, at)
@@ -188,25 +183,31 @@ class Narrator:
                 self._settle(path, done=event.reason != "dependency" or _is_optional(step))
             case _:
                 pass
-        self._rise(shares.settled)
+        self._rise(shares.reached)
 
-    def _open(self, path: str, count: int) -> None:
-        before = self._groups.get(path)
-        if before is None:
-            self._total += count
-        else:  # another attempt or round takes its place
-            self._total += count - before
-            self._settled -= before
-        self._groups[path] = count
+    def _begin(self, path: str, step: Step, iteration: int) -> None:
+        if step.steps is not None:
+            turn = f"#{iteration}" if step.loop is not None else ""
+            self._open(path, [f"{path}{turn}/{child.id}" for child in step.steps])
+            self._shares.divide(path, len(step.steps), rounds_to_come(step.loop, iteration))
+        elif step.loop is not None:
+            self._shares.divide(path, 1, rounds_to_come(step.loop, iteration))
+
+    def _open(self, path: str, inside: list[str]) -> None:
+        before = self._groups.get(path, [])
+        self._settled.difference_update(before, inside)  # another attempt or round takes their place
+        self._total += len(inside) - len(before)
+        self._groups[path] = inside
 
     def _settle(self, path: str, *, done: bool) -> None:
-        self._settled += 1
-        self._shares.settle(path, done=done)
+        if path not in self._settled:  # a run taken up again may come to the same once more
+            self._settled.add(path)
+            self._shares.settle(path, done=done)
 
     def _reopen(self) -> None:
         """The run goes on after its end: the only time that the percent falls."""
         self._ended = False
-        self._settled -= self._shares.reopen()
+        self._settled.difference_update(self._shares.reopen())
         self._percent = 0.0
         self._rise(self._shares.settled)
 
@@ -225,7 +226,7 @@ class Narrator:
     def _group_event(
         self, at: int, event: ev.Event, path: str, what: Literal["started", "ended"]
     ) -> RunEvent:
-        count = self._groups[path]
+        count = len(self._groups[path])
         text = f"Group {path} {what}" + (f": {count:,} to do" if what == "started" else "")
         kind = f"group_{what}"
         return RunEvent(self._seq, at, self._run_id, kind, "group", path, self._percent, text, event)

@@ -8,6 +8,8 @@ ten thousand new items divide what is still to come, and nothing credited is eve
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kedge.plan.model import Loop
 
 ALMOST = 99.9
@@ -85,12 +87,12 @@ class Shares:
         """What was reported of an attempt counts no more."""
         self._drop_partial(path)
 
-    def reopen(self) -> int:
-        """What did not succeed is to be done again. How many steps that is."""
+    def reopen(self) -> Iterable[str]:
+        """What did not succeed is to be done again: the paths of it."""
         undone, self._undone = self._undone, {}
         for path, amount in undone.items():
             self._credit(path, self._groups.get(path), -amount)
-        return len(undone)
+        return undone
 
     def _drop_partial(self, path: str) -> None:
         if self._partial:

@@ -106,7 +106,10 @@ def pack(segments: Sequence[str], before: str, below: str, width: int, between: 
 
 def to_ascii(text: str) -> str:
     """For terminals that show nothing else. Never wider than before."""
-    return text if text.isascii() else text.translate(_ASCII).encode("ascii", "replace").decode("ascii")
+    if text.isascii():
+        return text
+    plain = text.translate(_ASCII)
+    return "".join(char if char.isascii() else "?" for char in plain if char.isascii() or _columns(char))
 
 
 def duration(seconds: float) -> str:

@@ -14,6 +14,7 @@ from kedge.views.words import LOOKS
 
 _VALUE_MAX = 300
 _STEPS_MAX = 20
+_OUTPUTS_MAX = 20
 _COLOURS = {"done": "green", "failed": "red", "empty": "red", "cancelled": "yellow", "waiting": "yellow"}
 
 
@@ -43,7 +44,7 @@ def as_data(result: RunResult, again: str = "") -> dict[str, Any]:
                 "options": list(asked.options),
                 "answer_with": answers(result.run_id, id_, asked.options, again),
             }
-            for id_, asked in result.questions.items()
+            for id_, asked in _open(result).items()
         ],
         "steps": {
             path: {
@@ -73,9 +74,11 @@ def tell(screen: Screen, result: RunResult, again: str = "") -> None:
     outputs = result.outputs
     if outputs:
         screen.say("outputs:")
-        for name, value in outputs.items():
+        for name, value in list(outputs.items())[:_OUTPUTS_MAX]:
             text = msgspec.json.encode(value).decode()
             screen.say(cut(f"  {clean(name)}: {clean(text, _VALUE_MAX)}", LINE_MAX))
+        if len(outputs) > _OUTPUTS_MAX:
+            screen.say(f"  and {len(outputs) - _OUTPUTS_MAX} more: kedge show {result.run_id} --json")
     if result.answer is not None:
         screen.say(lines_of(result.answer))
 
@@ -103,7 +106,7 @@ def _tell_failures(screen: Screen, result: RunResult) -> None:
 
 
 def _tell_questions(screen: Screen, result: RunResult, again: str) -> None:
-    for id_, asked in result.questions.items():
+    for id_, asked in _open(result).items():
         where = f" (step {clean(asked.path)})" if asked.path else ""
         screen.say(f"question {clean(id_)}{where}: {clean(asked.text, LINE_MAX)}", "yellow")
         screen.say("answer with one of:")
@@ -117,4 +120,11 @@ def _tell_questions(screen: Screen, result: RunResult, again: str) -> None:
 
 def answers(run_id: str, question: str, options: tuple[str, ...], again: str) -> list[str]:
     """A command for each answer there is."""
-    return [f"kedge answer {run_id} {shlex.quote(question)} {shlex.quote(option)}{again}" for option in options]
+    return [
+        f"kedge answer {run_id} {shlex.quote(question)} {shlex.quote(option)}{again}" for option in options
+    ]
+
+
+def _open(result: RunResult) -> dict[str, Any]:
+    """Questions that still take an answer: those of a run that has ended do not."""
+    return {} if result.state.ended else result.questions

@@ -7,7 +7,6 @@ import importlib
 import logging
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -18,7 +17,10 @@ from kedge import __version__
 COMMANDS = {
     "check": ("kedge.surface.cli.plans", "Find everything that is wrong with a plan, and run nothing."),
     "run": ("kedge.surface.cli.runs", "Run a plan, and show what happens."),
-    "resume": ("kedge.surface.cli.runs", "Drive a run on that was interrupted, or take up a failed one again."),
+    "resume": (
+        "kedge.surface.cli.runs",
+        "Drive a run on that was interrupted, or take up a failed one again.",
+    ),
     "answer": ("kedge.surface.cli.runs", "Answer a question of a run, and drive the run on."),
     "cancel": ("kedge.surface.cli.runs", "Cancel a run that nobody drives."),
     "runs": ("kedge.surface.cli.lists", "List the runs of the store, newest first."),
@@ -38,10 +40,10 @@ COMMANDS = {
 class App(click.Group):
     """The commands, loaded when they are used."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name][0])
@@ -58,11 +60,18 @@ class App(click.Group):
             ctx.fail(f"No such command {args[0][:80]!r}. {hint}")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
-    def main(
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click would call it a failure
+            return _nobody_reads()
+
+    # CliRunner calls it by keyword, so its further parameters stay what click makes of them.
+    def main(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         """Run one command and exit."""
@@ -90,7 +99,7 @@ class App(click.Group):
             return done.exit_code
         except Exception as error:
             if "--debug" in given:
-                traceback.print_exception(error)
+                sys.excepthook(type(error), error, error.__traceback__)
             return _report(error, as_json)
 
 

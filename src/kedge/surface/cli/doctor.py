@@ -83,7 +83,9 @@ def _python(settings: Settings) -> Iterator[Verdict]:
     if not (3, 11) <= sys.version_info[:2] < (3, 14):
         yield Verdict("python", "warn", f"{version} is not tested", "use Python 3.11, 3.12 or 3.13")
     else:
-        yield Verdict("python", "ok", f"{version} on {platform.system()} {platform.machine()}, kedge {__version__}")
+        yield Verdict(
+            "python", "ok", f"{version} on {platform.system()} {platform.machine()}, kedge {__version__}"
+        )
 
 
 def _sqlite(settings: Settings) -> Iterator[Verdict]:
@@ -106,7 +108,9 @@ def _disk(settings: Settings) -> Iterator[Verdict]:
     if free < _DISK_OUT:
         yield Verdict("disk", "fail", text, "free some space: a store that is full stops all runs")
     elif free < _DISK_LOW:
-        yield Verdict("disk", "warn", text, "free some space, or prune old runs: kedge prune --older-than 30d")
+        yield Verdict(
+            "disk", "warn", text, "free some space, or prune old runs: kedge prune --older-than 30d"
+        )
     else:
         yield Verdict("disk", "ok", text)
 
@@ -123,7 +127,9 @@ def _fsync(settings: Settings) -> Iterator[Verdict]:
     usual_s = statistics.median(times_s)
     text = f"{usual_s * 1000:.2f} ms (median of {_FSYNCS}, slowest {max(times_s) * 1000:.1f} ms)"
     if usual_s > _FSYNC_SLOW_S:
-        yield Verdict("fsync", "warn", text, "put the store on a faster disk: each effectful step waits for one")
+        yield Verdict(
+            "fsync", "warn", text, "put the store on a faster disk: each effectful step waits for one"
+        )
     else:
         yield Verdict("fsync", "ok", text)
 
@@ -143,7 +149,9 @@ def _store(settings: Settings) -> Iterator[Verdict]:
     text = f"{settings.store}: {facts['runs']} runs, {used}"
     if damaged:
         names = ", ".join(damaged[:5])
-        yield Verdict("store", "fail", f"{text}; damaged: {names}", "restore a copy, or delete them: kedge delete RUN")
+        yield Verdict(
+            "store", "fail", f"{text}; damaged: {names}", "restore a copy, or delete them: kedge delete RUN"
+        )
     else:
         yield Verdict("store", "ok", text)
     if idle:
@@ -155,7 +163,9 @@ def _tools(settings: Settings) -> Iterator[Verdict]:
     off = [spec for spec in specs if not spec.available]
     yield Verdict("tools", "ok", f"{len(specs) - len(off)} of {len(specs)} can be used")
     for spec in off:
-        yield Verdict("tools", "ok" if spec.name == "shell.run" else "warn", f"{spec.name}: {spec.unavailable_because}")
+        yield Verdict(
+            "tools", "ok" if spec.name == "shell.run" else "warn", f"{spec.name}: {spec.unavailable_because}"
+        )
 
 
 def _limits(settings: Settings) -> Iterator[Verdict]:
@@ -169,12 +179,16 @@ def _terminal(settings: Settings) -> Iterator[Verdict]:
     if screen.is_terminal and not screen.unicode:
         yield Verdict("terminal", "warn", f"encoding {encoding}: letters for icons", "use a UTF-8 locale")
     else:
-        yield Verdict("terminal", "ok", f"{'a terminal' if screen.is_terminal else 'no terminal'}, encoding {encoding}")
+        yield Verdict(
+            "terminal", "ok", f"{'a terminal' if screen.is_terminal else 'no terminal'}, encoding {encoding}"
+        )
 
 
 def _folder(settings: Settings) -> str:
     """The folder of the store, or what there is of the way to it."""
-    place = Path.cwd() if settings.store == ":memory:" else Path(settings.store).expanduser().absolute().parent
+    place = (
+        Path.cwd() if settings.store == ":memory:" else Path(settings.store).expanduser().absolute().parent
+    )
     while not place.exists():
         place = place.parent
     return str(place)

@@ -38,11 +38,14 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
 def drive(manner: Manner, begin: Callable[[Engine], Awaitable[Run]]) -> int:
     """Drive the run that `begin` gives until it ends, waits for a person or is interrupted."""
     engine = build_engine(manner.settings)  # imports tools: before signals are ours
-    code = asyncio.run(_drive(engine, manner, begin))
+    code, alarm = asyncio.run(_drive(engine, manner, begin))
+    alarm.cancel()
     return code
 
 
-async def _drive(engine: Engine, manner: Manner, begin: Callable[[Engine], Awaitable[Run]]) -> int:
+async def _drive(
+    engine: Engine, manner: Manner, begin: Callable[[Engine], Awaitable[Run]]
+) -> tuple[int, threading.Timer]:
     view = watcher(manner.screen, no_live=manner.no_live)
     stop = _Stop()
     with stop.listening():
@@ -57,15 +60,12 @@ async def _drive(engine: Engine, manner: Manner, begin: Callable[[Engine], Await
                         await engine.drain(GRACE_S)
                 finally:
                     await view.end()
-            if result is None:
-                code = _interrupted(manner, run.id, stop.signal)
-            else:
-                code = _came_to(manner, result)
+            code = _came_to(manner, result) if result else _interrupted(manner, run.id, stop.signal)
         # A tool that cannot be stopped would keep the loop from closing, for ever.
         alarm = threading.Timer(LEFT_BEHIND_S, os._exit, [code])
         alarm.daemon = True
         alarm.start()
-        return code
+        return code, alarm
 
 
 async def _until(run: Run, stop: _Stop) -> RunResult | None:
@@ -94,14 +94,16 @@ class _Stop:
         if threading.current_thread() is not threading.main_thread():
             yield  # Python gives signals to the main thread alone
             return
-        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {
+            number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _on_signal(self, number: int, frame: Any) -> None:
+    def _on_signal(self, number: int, _frame: Any) -> None:
         if self.signal:
             os._exit(128 + number)
         self.signal = number

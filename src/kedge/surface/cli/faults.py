@@ -28,6 +28,12 @@ def finding_lines(screen: Screen, finding: Finding) -> str:
     return "\n".join([*lines, *_advice(finding.allowed, finding.remedy)])
 
 
+def findings_data(findings: Findings) -> list[dict[str, Any]]:
+    """Findings as plain data, the severity always there: programs filter by it."""
+    plain = (msgspec.to_builtins(finding, enc_hook=str) for finding in findings)
+    return [{"severity": finding.severity, **data} for finding, data in zip(findings, plain, strict=True)]
+
+
 def report_error(error: KedgeError, *, as_json: bool) -> int:
     """Tell it; the exit code."""
     if as_json:
@@ -104,7 +110,7 @@ def _advice(allowed: tuple[str, ...], remedy: str) -> list[str]:
 def _plain(error: KedgeError) -> dict[str, Any]:
     fields = _fields(error.code, error.message, error.where, list(error.allowed), error.remedy)
     if isinstance(error, InvalidPlan) and isinstance(error.findings, Findings):
-        fields["findings"] = msgspec.to_builtins(list(error.findings), enc_hook=str)
+        fields["findings"] = findings_data(error.findings)
     return fields
 
 

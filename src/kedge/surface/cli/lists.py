@@ -89,7 +89,11 @@ def prune(older_than: str | None, keep: int | None, **given: Any) -> int:
         if error.code == "retention":
             error.remedy = "give --older-than, --keep or --status"
         raise
-    settings, screen, dry_run = settings_of(given["store"]), Screen(as_json=given["as_json"]), given["dry_run"]
+    settings, screen, dry_run = (
+        settings_of(given["store"]),
+        Screen(as_json=given["as_json"]),
+        given["dry_run"],
+    )
     require_store(settings)
     pruned = in_engine(settings, lambda engine: engine.prune(policy, dry_run=dry_run))
     if screen.as_json:
@@ -131,7 +135,14 @@ def _table(screen: Screen, found: list[RunInfo]) -> None:
     screen.table(
         ("run", "status", "steps", "started", "size", "goal"),
         [
-            (run.id, _status(run), f"{run.done}/{run.total}", ago(run.started_at), size(run.size_bytes), run.goal)
+            (
+                run.id,
+                _status(run),
+                f"{run.done}/{run.total}",
+                ago(run.started_at),
+                size(run.size_bytes),
+                run.goal,
+            )
             for run in found
         ],
     )

@@ -48,24 +48,30 @@ class Silent:
 
 
 class Lines(Silent):
-    """A line for each event of a step, a question or the run."""
+    """A line for each event of a step, a question or the run, from the moment of the command on."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(screen)
+        self._since_ms = int(time.time() * 1000)
+        self._task: asyncio.Task[None] | None = None
 
     def begin(self, run: Run) -> None:
         self._run = run
         self._task = asyncio.create_task(self._follow(run))
 
     async def _follow(self, run: Run) -> None:
-        async for event in run.events(run.state.seq + 1, "step"):
-            if event.level == "group":
-                continue  # the lines of its steps tell as much
+        async for event in run.events(level="step"):
+            if event.at < self._since_ms or event.level == "group":
+                continue  # told when it happened; and the lines of its steps tell as much as a group's
             try:
                 self._screen.say(clean(str(event), LINE_MAX))
             except BrokenPipeError:
                 return  # nobody reads; that is no reason to stop the run
 
     async def end(self) -> None:
-        await self._run.close()  # it has settled: whoever follows it is told the rest, then let go
-        await self._task
+        if self._task is not None:
+            await self._run.close()  # it has settled: whoever follows it is told the rest, then let go
+            await self._task
 
 
 class Live(Silent):
@@ -185,7 +191,9 @@ class Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._live.note, f"{record.levelname.lower()}: {record.getMessage()}")
+            self._loop.call_soon_threadsafe(
+                self._live.note, f"{record.levelname.lower()}: {record.getMessage()}"
+            )
 
 
 def watcher(screen: Screen, *, no_live: bool) -> Silent:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -54,7 +56,7 @@ def log(run_id: str, follow: bool, from_seq: int, store: str | None, as_json: bo
     return DONE
 
 
-def _events(reader: Reader, from_seq: int):
+def _events(reader: Reader, from_seq: int) -> Iterator[dict[str, Any]]:
     """Journal events only: starts and ends of groups share the number of the event that made them."""
     for event in reader.news():
         if event.seq >= from_seq and not event.kind.startswith("group_"):

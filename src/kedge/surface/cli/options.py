@@ -15,10 +15,10 @@ from kedge.assemble import Settings, read_settings
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-store_option = click.option(
-    "--store", metavar="FILE", help="The store's file.  [default: .kedge/kedge.db]"
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else."
 )
+store_option = click.option("--store", metavar="FILE", help="The store's file.  [default: .kedge/kedge.db]")
 tools_option = click.option(
     "--tools",
     multiple=True,

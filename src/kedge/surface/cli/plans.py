@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 
 import kedge
 from kedge import Findings, InvalidPlan, Plan
 from kedge.assemble import build_tools
 from kedge.surface.cli.exits import BAD_INPUT, DONE
-from kedge.surface.cli.faults import finding_lines
+from kedge.surface.cli.faults import finding_lines, findings_data
 from kedge.surface.cli.options import json_option, settings_of, tools_option
 from kedge.surface.cli.screen import LINE_MAX, Screen, lines_of
 from kedge.views.text import clean
@@ -20,8 +19,8 @@ from kedge.views.text import clean
 @click.command()
 @click.argument("plan", type=click.Path())
 @click.option(
-    "--strictness", type=click.Choice(["strict", "moderate", "lenient"]), default="moderate", show_default=True,
-    help="How much minor faults weigh.",
+    "--strictness", type=click.Choice(["strict", "moderate", "lenient"]), default="moderate",
+    show_default=True, help="How much minor faults weigh.",
 )  # fmt: skip
 @tools_option
 @json_option
@@ -52,7 +51,7 @@ def _findings_data(findings: Findings) -> dict[str, Any]:
         "ok": findings.ok,
         "errors": len(findings.errors),
         "warnings": len(findings.warnings),
-        "findings": msgspec.to_builtins(list(findings), enc_hook=str),
+        "findings": findings_data(findings),
         "missing_tools": findings.missing_tools,
         "missing_parameters": findings.missing_parameters,
         "cycles": findings.cycles,

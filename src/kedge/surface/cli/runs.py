@@ -55,7 +55,9 @@ def run(plan: str, run_id: str | None, **given: Any) -> int:
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
-@click.option("--retry-failed", is_flag=True, help="Take failed steps, and what was skipped for them, up again.")
+@click.option(
+    "--retry-failed", is_flag=True, help="Take failed steps, and what was skipped for them, up again."
+)
 @tools_option
 @store_option
 @parallel_option
@@ -70,9 +72,8 @@ def resume(run_id: str, retry_failed: bool, **given: Any) -> int:  # noqa: FBT00
     require_store(manner.settings)
 
     async def begin(engine: Engine) -> Run:
-        found = await engine.resume(run_id, retry_failed)
-        _require_tools(engine, found)
-        return found
+        _require_tools(engine, run_id)
+        return await engine.resume(run_id, retry_failed)
 
     return drive(manner, begin)
 
@@ -98,9 +99,9 @@ def answer(run_id: str, question: str, answer_text: str, **given: Any) -> int:
     value = json_value(given["value"], "--value") if given["value"] is not None else None
 
     async def begin(engine: Engine) -> Run:
+        _require_tools(engine, run_id)
+        _require_question(engine, run_id, question, answer_text)
         found = await engine.resume(run_id)
-        _require_tools(engine, found)
-        _require_question(found, question, answer_text)
         await found.answer(question, answer_text, value, by=given["by"] or _user())
         return found
 
@@ -135,7 +136,7 @@ def cancel(run_id: str, reason: str, **given: Any) -> int:
         screen.data(as_data(result, again))
     else:
         tell(screen, result, again)
-    return exits.WAITS if result.questions else exits.DONE
+    return exits.DONE if result.state.ended else exits.WAITS
 
 
 def _manner(given: dict[str, Any]) -> Manner:
@@ -147,49 +148,53 @@ def _manner(given: dict[str, Any]) -> Manner:
     )
 
 
-# A resumed run takes its first turn when the loop is next free. Until then nothing has been written or
-# started, and closing the engine leaves the run as it was: that is where these two are asked.
+# Both look at the run before it is taken up: what cannot work must leave it as it was.
 
 
-def _require_tools(engine: Engine, run: Run) -> None:
+def _require_tools(engine: Engine, run_id: str) -> None:
     """BadInput if the run has steps to come for which there is no tool here: they would only fail."""
-    steps = run.state.steps.values()
-    needed = {step.node.step.tool for step in steps if step.outcome is None} if not run.state.ended else set[None]()
-    missing = sorted(name for name in needed if name is not None and name not in engine.registry)
-    if missing:
+    started = next(engine.reader(run_id).news(), None)
+    known: dict[str, Any] = started.data.get("tools", {}) if started is not None else {}
+    if all(name in engine.registry for name in known):
+        return
+    result = engine.look(run_id)
+    to_come = {step.node.step.tool for step in result.state.steps.values() if step.outcome is None}
+    missing = sorted(name for name in known if name in to_come and name not in engine.registry)
+    if missing and not result.state.ended:
         raise BadInput(
             f"the run still needs tools that are not here: {', '.join(missing)}",
             code="tools_missing",
-            where=f"run {run.id}",
+            where=f"run {run_id}",
             remedy="name the files that it was started with: --tools FILE",
         )
 
 
-def _require_question(run: Run, question: str, answer: str) -> None:
-    state = run.state
+def _require_question(engine: Engine, run_id: str, question: str, answer: str) -> None:
+    """An error if there is no such question to answer, or it does not take that answer."""
+    state, where = engine.look(run_id).state, f"run {run_id}"
     if state.ended:
-        raise Refused(f"the run has ended ({state.status})", code="run_ended", where=f"run {run.id}")
+        raise Refused(f"the run has ended ({state.status})", code="run_ended", where=where)
     asked = state.questions.get(question)
     still_open = [id_ for id_, one in state.questions.items() if one.open]
     if asked is None:
         raise NotFound(
             f"it has no question {question[:40]!r}",
             code="unknown_question",
-            where=f"run {run.id}",
+            where=where,
             allowed=still_open,
         )
     if not asked.open:
         raise Refused(
             f"question {question} was answered: {asked.answer}",
             code="already_answered",
-            where=f"run {run.id}",
+            where=where,
             allowed=still_open,
         )
     if answer not in asked.asked.options:
         raise BadInput(
             f"{answer[:40]!r} does not answer question {question}",
             code="unknown_answer",
-            where=f"run {run.id}",
+            where=where,
             allowed=asked.asked.options,
         )
 

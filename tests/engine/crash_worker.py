@@ -1,0 +1,102 @@
+"""A program that drives one run and may be killed on the way. Not a test: the crash tests start it.
+
+usage: crash_worker.py FOLDER PLAN KILL      KILL: where this process ends itself, as SIGKILL would
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import kedge
+
+FOLDER = Path(sys.argv[1])
+KILL = sys.argv[3]
+
+
+def kill_self():
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(10)
+
+
+def write_down(step, key):
+    with (FOLDER / "ledger.txt").open("a") as ledger:
+        ledger.write(f"{step} {key}\n")
+        ledger.flush()
+        os.fsync(ledger.fileno())
+
+
+def body(kind):
+    def work(ctx: kedge.Context, wait_s: float = 0.0) -> str:
+        name = ctx.step
+        if f"before:{name}" == KILL:
+            kill_self()
+        write_down(name, ctx.idempotency_key)
+        if f"after:{name}" == KILL:
+            kill_self()
+        time.sleep(wait_s)
+        return f"{kind} {name}"
+
+    return kedge.tool(effect=kind, name=kind)(work)
+
+
+TOOLS = [body(kind) for kind in ("pure", "read", "idempotent", "effect")]
+
+
+def chain(*kinds):
+    steps = []
+    for number, kind in enumerate(kinds):
+        steps.append({"id": f"s{number}", "tool": kind, "after": [f"s{number - 1}"] if number else []})
+    return kedge.Plan.parse({"goal": "g", "steps": steps})
+
+
+PLANS = {
+    "pure": chain("pure", "pure", "pure"),
+    "read": chain("pure", "read", "pure"),
+    "idempotent": chain("pure", "idempotent", "pure"),
+    "effect": chain("idempotent", "effect", "pure"),
+    "wide": kedge.Plan.parse(
+        {
+            "goal": "g",
+            "steps": [
+                {"id": "each", "tool": "idempotent", "foreach": list(range(20))},
+                {"id": "last", "tool": "pure", "after": ["each"]},
+            ],
+        }
+    ),
+    "slow": kedge.Plan.parse({"goal": "g", "steps": [{"id": "s0", "tool": "read", "args": {"wait_s": 30}}]}),
+}
+
+
+def kill_on_commit(engine, number):
+    """Die just before the commit with that number, counted from the first."""
+    journal = engine._journal
+    commit, count = journal.commit, 0
+
+    def counted(appends):
+        nonlocal count
+        count += 1
+        if count == number:
+            kill_self()
+        commit(appends)
+
+    journal.commit = counted
+
+
+async def main():
+    async with kedge.Engine(tools=TOOLS, store=FOLDER / "k.db") as engine:
+        if KILL.startswith("commit:"):
+            kill_on_commit(engine, int(KILL.split(":")[1]))
+        run = await engine.start(PLANS[sys.argv[2]], run_id="r")
+        print("started", flush=True)
+        result = await run.result()
+        questions = {id_: asked.text for id_, asked in result.questions.items()}
+        steps = {path: str(step.status) for path, step in result.steps.items()}
+        print(json.dumps({"status": result.status, "steps": steps, "questions": questions}), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

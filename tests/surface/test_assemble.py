@@ -1,0 +1,98 @@
+"""Settings: where they come from, who overrules whom, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from kedge.assemble import Settings, build_engine, build_tools, read_settings
+from kedge.base.errors import BadInput
+
+
+def write(folder, text):
+    (folder / "kedge.toml").write_text(text)
+
+
+def test_without_anything_the_defaults_hold(tmp_path):
+    settings = read_settings(folder=tmp_path, environ={})
+    assert settings == Settings()
+    assert settings.store == ".kedge/kedge.db"
+
+
+def test_the_command_line_overrules_the_environment_and_that_the_file(tmp_path):
+    write(tmp_path, 'store = "file.db"\nparallel = 1\nroots = ["a"]\n')
+    environ = {"KEDGE_STORE": "environment.db", "KEDGE_PARALLEL": "2", "HOME": "/"}
+    settings = read_settings({"store": "typed.db", "tools": None}, folder=tmp_path, environ=environ)
+    assert (settings.store, settings.parallel, settings.roots) == ("typed.db", 2, ("a",))
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "name", "value"),
+    [
+        ("KEDGE_TOOLS", "a.py, pkg.tools:NAME", "tools", ("a.py", "pkg.tools:NAME")),
+        ("KEDGE_ROOTS", "a:b", "roots", ("a", "b")),
+        ("KEDGE_ALLOW_SHELL", "yes", "allow_shell", True),
+        ("KEDGE_ALLOW_PRIVATE_ADDRESSES", "0", "allow_private_addresses", False),
+        ("KEDGE_PARALLEL", "3", "parallel", 3),
+    ],
+)
+def test_variables_are_read_as_what_they_stand_for(tmp_path, variable, text, name, value):
+    assert getattr(read_settings(folder=tmp_path, environ={variable: text}), name) == value
+
+
+def test_limits_and_resources_are_tables(tmp_path):
+    write(tmp_path, "parallel = 3\n[limits]\nsteps = 50\nrun_s = 1.5\n[resources]\ngpu = 2\n")
+    settings = read_settings(folder=tmp_path, environ={})
+    assert (settings.bounds.steps, settings.bounds.run_s, settings.bounds.parallel) == (50, 1.5, 3)
+    assert settings.resources == {"gpu": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "code", "remedy"),
+    [
+        ('stroe = "x"', {}, "unknown_setting", "did you mean store?"),
+        ("[limits]\nparalel = 2", {}, "unknown_setting", "did you mean parallel?"),
+        ("", {"KEDGE_STROE": "x"}, "unknown_setting", "did you mean KEDGE_STORE?"),
+        ("parallel = 'many'", {}, "setting_value", ""),
+        ("parallel = 0", {}, "limit_value", ""),
+        ("", {"KEDGE_PARALLEL": "many"}, "setting_value", ""),
+        ("", {"KEDGE_ALLOW_SHELL": "perhaps"}, "setting_value", ""),
+        ("allow_shell = 'yes'", {}, "setting_value", ""),
+        ("[resources]\ngpu = 0", {}, "setting_value", ""),
+        ("[limits]\nsteps = -1", {}, "limit_value", ""),
+        ("tools = [", {}, "settings_file", "mend that line"),
+    ],
+)
+def test_wrong_settings_are_errors(tmp_path, text, environ, code, remedy):
+    write(tmp_path, text)
+    with pytest.raises(BadInput) as caught:
+        read_settings(folder=tmp_path, environ=environ)
+    assert caught.value.code == code
+    assert remedy in caught.value.remedy
+
+
+def test_a_settings_file_that_cannot_be_read_is_an_error(tmp_path):
+    (tmp_path / "kedge.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput) as caught:
+        read_settings(folder=tmp_path, environ={})
+    assert caught.value.code == "settings_file"
+
+
+def test_built_in_tools_are_always_there_and_named_files_add_theirs(tmp_path):
+    (tmp_path / "mine.py").write_text("import kedge\n\n@kedge.tool\ndef mine() -> int: return 1\n")
+    settings = Settings(tools=(str(tmp_path / "mine.py"),), roots=(str(tmp_path),))
+    names = {tool.spec.name for tool in build_tools(settings)}
+    assert {"mine", "files.read", "sleep", "fail"} <= names
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_shell_run_is_off_unless_allowed(tmp_path, allowed):
+    settings = Settings(allow_shell=allowed, roots=(str(tmp_path),))
+    shell = next(tool for tool in build_tools(settings) if tool.spec.name == "shell.run")
+    assert shell.spec.available == allowed
+
+
+async def test_the_engine_is_as_the_settings_say(tmp_path):
+    settings = Settings(store=str(tmp_path / "a.db"), parallel=2, limits={"steps": 9}, roots=(str(tmp_path),))
+    async with build_engine(settings) as engine:
+        assert (engine.limits.parallel, engine.limits.steps) == (2, 9)
+        assert engine.stats()["store"] == "sqlite"
