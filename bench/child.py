@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -41,7 +41,7 @@ def subject(who: str, folder: Path) -> Subject:
     if who in ("L1", "L3"):
         import raw
 
-        return raw.Tasks(folder) if who == "L1" else raw.Ticks(folder)
+        return raw.Tasks() if who == "L1" else raw.Ticks(folder)
     from ours import Kedge
 
     if who == "memory":
@@ -60,11 +60,9 @@ async def wall(
     `keep` leaves the runs in the store, for whoever wants to look at what was timed.
     """
     small = graphs.make(graph, 20)
-    runs: list[dict[str, float]] = []
     async with subject(who, folder) as engine:
         await _timed(engine, small, keep=keep)  # imports on use, SQL compiled
-        for _ in range(reps):
-            runs.append(await _timed(engine, graphs.make(graph, n), keep=keep))
+        runs = [await _timed(engine, graphs.make(graph, n), keep=keep) for _ in range(reps)]
     return {"n": len(graphs.make(graph, n)), "runs": runs}
 
 
@@ -120,7 +118,7 @@ async def lag(folder: Path, graph: str = "W3", n: int | None = None) -> dict[str
     async with Kedge(folder / "kedge.db") as engine:
         made = graphs.make(graph, n)
         await engine.admit(made)
-        driver = engine.run_handle._driver
+        driver = engine.driver
         log, woken = driver.log, driver.on_events
         events, seconds, turn, last = 0, 0.0, 0, log.seq
 
@@ -143,7 +141,7 @@ async def lag(folder: Path, graph: str = "W3", n: int | None = None) -> dict[str
 async def kill(
     folder: Path, graph: str = "W3", n: int | None = None, *, events: int = 0, shape: str = ""
 ) -> dict[str, Any]:
-    """Run in `folder` and be killed when half of the steps have started; with `events`, when there are so many."""
+    """Run in `folder` and be killed when half of the steps have started, or when there are `events`."""
     from ours import Kedge
 
     engine = await Kedge(folder / "kedge.db").__aenter__()
@@ -155,11 +153,12 @@ async def kill(
         made = graphs.make(graph, n)
         await engine.admit(made)
         node.die_at_call = len(made) // 2
-    driver = engine.run_handle._driver
+    driver = engine.driver
 
     def last_words() -> None:
-        # one that returned and was not looked at yet is no longer in flight, and not yet in the log
-        state = {"in_flight": len(driver.attempts) + len(driver._intake), "behind": driver.log.behind}
+        # One that returned and was not looked at yet is no longer in flight, and not yet in the log.
+        in_flight = len(driver.attempts) + len(driver._intake)  # noqa: SLF001
+        state = {"in_flight": in_flight, "behind": driver.log.behind}
         (folder / "killed.json").write_text(json.dumps({**state, "events": driver.log.seq}))
 
     node.last_words = last_words
@@ -169,8 +168,9 @@ async def kill(
 
 def _long_plan(shape: str, events: int) -> Any:
     """A plan of few steps and that many events: each call is two. A few are left to do."""
-    import kedge
     from ours import LIMITS
+
+    import kedge
 
     calls = events // 2 + 10
     step: dict[str, Any] = {"id": "many", "tool": "node", "args": {"i": 0, "inputs": []}}
@@ -178,8 +178,13 @@ def _long_plan(shape: str, events: int) -> Any:
         step["loop"] = {"times": calls}
         return kedge.Plan.parse({"goal": "a long log", "steps": [step]}, LIMITS)
     step["foreach"] = "${inputs.items}"
-    items = {"type": "array", "default": list(range(calls))}
-    return kedge.Plan.parse({"goal": "a long log", "inputs": {"items": items}, "steps": [step]})
+    document = {
+        "goal": "a long log",
+        "inputs": {"items": {"type": "array", "default": list(range(calls))}},
+        "limits": {"parallel": 100},  # else all of them would be in flight
+        "steps": [step],
+    }
+    return kedge.Plan.parse(document, LIMITS)
 
 
 async def resume(folder: Path, graph: str = "W3", n: int | None = None, *, events: int = 0) -> dict[str, Any]:
@@ -212,14 +217,16 @@ async def follow(folder: Path, n: int = 1_000) -> dict[str, Any]:
     """Seconds from the append of each event to a subscriber, 99th of 100, while steps wait 5 ms each."""
     from ours import Kedge
 
+    from kedge.flow.events import Event
+
     async with Kedge(folder / "kedge.db") as engine:
         made = graphs.make("W6", n)
         await engine.admit(made)
-        log = engine.run_handle._driver.log
+        log = engine.driver.log
         append, born_s = log.append, [0.0] * (log.seq + 1)
 
-        def timed_append(*args: Any) -> None:
-            append(*args)
+        def timed_append(events: Sequence[Event], at: int, blobs: dict[str, bytes]) -> None:
+            append(events, at, blobs)
             born_s.extend([time.perf_counter()] * (log.seq + 1 - len(born_s)))
 
         log.append = timed_append
@@ -236,7 +243,11 @@ async def follow(folder: Path, n: int = 1_000) -> dict[str, Any]:
         made.check(await engine.run())
         await reader
     late_s.sort()
-    return {"events": len(late_s), "p50_s": late_s[len(late_s) // 2], "p99_s": late_s[len(late_s) * 99 // 100]}
+    return {
+        "events": len(late_s),
+        "p50_s": late_s[len(late_s) // 2],
+        "p99_s": late_s[len(late_s) * 99 // 100],
+    }
 
 
 async def cancel(folder: Path, n: int = 1_000) -> dict[str, Any]:
@@ -245,7 +256,7 @@ async def cancel(folder: Path, n: int = 1_000) -> dict[str, Any]:
 
     async with Kedge(folder / "kedge.db") as engine:
         await engine.admit(graphs.Graph([()] * n, [60.0] * n))
-        while node.calls < n:
+        while node.calls < n:  # noqa: ASYNC110 - the tool is not to know that it is watched
             await asyncio.sleep(0.01)
         began_s = time.perf_counter()
         await engine.run_handle.cancel()

@@ -1,16 +1,19 @@
-"""kedge as its users have it: the public API, the default codec and event chain, limits raised but in force."""
+"""kedge as its users have it: the public API, the default codec and event chain, limits raised not lifted."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import kedge
 import node
 from graphs import Graph
 
+import kedge
+from kedge.engine.driver import Driver
 from kedge.engine.log import RunLog
+from kedge.flow.events import Event
 
 LIMITS = kedge.Limits(
     parallel=1_000_000,
@@ -37,10 +40,10 @@ def _watch_first_event() -> list[tuple[float, float]]:
     """Will hold the moment (wall, CPU) at which the next event of any run is about to be appended."""
     usual, moments = RunLog.append, list[tuple[float, float]]()
 
-    def first(log: RunLog, *args: Any) -> None:
+    def first(self: RunLog, events: Sequence[Event], at: int, blobs: dict[str, bytes]) -> None:
         moments.append((time.perf_counter(), time.process_time()))
         RunLog.append = usual
-        usual(log, *args)
+        usual(self, events, at, blobs)
 
     RunLog.append = first
     return moments
@@ -92,3 +95,8 @@ class Kedge:
         if self.handle is None:
             raise SystemExit("no run was started")
         return self.handle
+
+    @property
+    def driver(self) -> Driver:
+        """What makes the run move: a benchmark may look inside."""
+        return self.run_handle._driver  # noqa: SLF001

@@ -18,9 +18,9 @@ from graphs import Graph
 
 
 class Tasks:
-    """L1: one raw asyncio task for each node. Written for speed, as a limit has to be: everything is a local."""
+    """L1: one raw asyncio task for each node. As a limit has to be fast, everything is a local."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         self._graph = Graph([])
         self.began = (0.0, 0.0)
 
@@ -69,7 +69,7 @@ class Ticks(Tasks):
     """L3: results of one round of the loop are one transaction with `synchronous=FULL`."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+        super().__init__()
         self._db = apsw.Connection(str(folder / "raw.db"))
         self._db.pragma("journal_mode", "wal")
         self._db.pragma("synchronous", "full")

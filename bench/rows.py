@@ -1,4 +1,4 @@
-"""What is measured, what it is compared with, and what it should come to. The rounds themselves are in `run.py`."""
+"""What is measured, what it is compared with, and what it should come to. `run.py` does the rounds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Row:
     most: float | None = None
     """The target; None where a number is only told."""
     least: float | None = None
-    note: Callable[[Found], str] = lambda found: ""
+    note: Callable[[Found], str] = lambda _: ""
 
     def good(self, value: float) -> bool:
         """Whether the target is met."""
@@ -86,7 +86,9 @@ def _beside(title: str, graph: str, ours: str, most: float, reps: int, limit: st
 
 def _admission(graph: str, reps: int) -> Row:
     def each(found: Found) -> float:
-        return min((run["parse"] + run["start"]) / one["n"] for one in found["ours"] for run in one["runs"]) * US
+        return (
+            min((run["parse"] + run["start"]) / one["n"] for one in found["ours"] for run in one["runs"]) * US
+        )
 
     def parts(found: Found) -> str:
         return f"parse {_step_us(found, 'ours', 'parse'):.1f}, start {_step_us(found, 'ours', 'start'):.1f}"
@@ -231,7 +233,14 @@ def prompt() -> list[Row]:
         return (_least("ours", "seconds")(found) - _least("bare", "seconds")(found)) * 1e3
 
     return [
-        Row("start", "import kedge, beyond a bare interpreter", {"bare": bare, "ours": ours}, beyond_bare, "ms", 100),
+        Row(
+            "start",
+            "import kedge, beyond a bare interpreter",
+            {"bare": bare, "ours": ours},
+            beyond_bare,
+            "ms",
+            100,
+        ),
         Row("start", "… and its Engine, Plan and tool", {"bare": bare, "ours": used}, beyond_bare, "ms"),
         Row("start", "kedge --help", {"ours": help_}, _least("ours", "seconds", 1e3), "ms", 300),
         Row(
@@ -243,7 +252,14 @@ def prompt() -> list[Row]:
             1,
             note=lambda found: f"half of them within {_least('ours', 'p50_s', 1e3)(found):.2f} ms",
         ),
-        Row("soon", "cancel of 1,000 steps that wait", {"ours": Job("cancel")}, _least("ours", "seconds"), "s", 1),
+        Row(
+            "soon",
+            "cancel of 1,000 steps that wait",
+            {"ours": Job("cancel")},
+            _least("ours", "seconds"),
+            "s",
+            1,
+        ),
         Row(
             "soon",
             "disk behind at worst when more is added, W3",

@@ -29,7 +29,7 @@ CHILD_S = 600
 """No measurement may take longer."""
 
 
-class Left(Exception):  # noqa: N818
+class Left(Exception):
     """A measurement that cannot be made here, and why."""
 
 
@@ -186,7 +186,9 @@ def _table(told: list[dict[str, Any]]) -> str:
 
 
 def _machine() -> str:
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
+    return (
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
+    )
 
 
 def _now() -> str:

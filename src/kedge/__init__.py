@@ -81,7 +81,7 @@ _HOMES = {
 }
 _HOME = {name: f"kedge.{home}" for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted([*_HOME, "__version__"], key=str.lower)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = sorted([*_HOME, "__version__"], key=lambda name: (name.lower(), name))  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

@@ -56,7 +56,7 @@ def test_plans_in_the_pages_have_no_fault(block):
 @pytest.mark.parametrize("block", blocks("mermaid"))
 def test_diagrams_in_the_pages_go_to_the_real_parser(block, request):
     assert block.startswith(("stateDiagram-v2\n", "flowchart "))
-    if folder := os.environ.get("KEDGE_MERMAID_OUT"):
+    if folder := os.environ.get("MERMAID_OUT"):
         (Path(folder) / f"{request.node.callspec.id.replace(':', '-')}.mmd").write_text(
             block, encoding="utf-8"
         )

@@ -1,6 +1,8 @@
-"""A program that drives one run and may be killed on the way. Not a test: the crash tests start it.
+"""A program that drives runs and may be killed on the way. Not a test: the crash tests start it.
 
-usage: crash_worker.py FOLDER PLAN KILL      KILL: where this process ends itself, as SIGKILL would
+Reads lines of JSON, [FOLDER, PLAN, KILL], and drives each in a process of its own, forked from this one, which
+has imported everything and opened nothing. KILL says where that process ends itself, as a kill from outside
+would. Answers each line with how the process ended; what it found out stands in FOLDER/out.json.
 """
 
 import asyncio
@@ -9,12 +11,15 @@ import os
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import kedge
+import kedge.control.engine
+import kedge.journal.sqlite
 
-FOLDER = Path(sys.argv[1])
-KILL = sys.argv[3]
+FOLDER = Path()
+KILL = ""
 
 
 def kill_self():
@@ -86,17 +91,38 @@ def kill_on_commit(engine, number):
     journal.commit = counted
 
 
-async def main():
+async def drive(plan):
     async with kedge.Engine(tools=TOOLS, store=FOLDER / "k.db") as engine:
         if KILL.startswith("commit:"):
             kill_on_commit(engine, int(KILL.split(":")[1]))
-        run = await engine.start(PLANS[sys.argv[2]], run_id="r")
-        print("started", flush=True)
+        run = await engine.start(PLANS[plan], run_id="r")
+        (FOLDER / "started").touch()
         result = await run.result()
         questions = {id_: asked.text for id_, asked in result.questions.items()}
         steps = {path: str(step.status) for path, step in result.steps.items()}
-        print(json.dumps({"status": result.status, "steps": steps, "questions": questions}), flush=True)
+        found = {"status": result.status, "steps": steps, "questions": questions}
+        (FOLDER / "out.json").write_text(json.dumps(found))
+
+
+def main():
+    global FOLDER, KILL  # noqa: PLW0603: the tools need them, and each process drives one run
+    for line in sys.stdin:
+        folder, plan, KILL = json.loads(line)
+        FOLDER = Path(folder)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                asyncio.run(drive(plan))
+                code = 0
+            except Exception:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        print(pid, flush=True)
+        _, status = os.waitpid(pid, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -131,7 +131,7 @@ class World:
             ring.put(self.luck.choice(self.heard))  # said twice, or late
         elif what < 90:
             self.answer_one()
-        elif what < 92 and not self.calm:
+        elif what < 94 and not self.calm:
             ring.send("cancel")
 
     def word(self, path: str) -> Input:

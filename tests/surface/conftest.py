@@ -103,7 +103,7 @@ PLANS = {
         goal: Take a while
         steps:
           - {id: first, tool: slow, args: {name: first, seconds: 0}}
-          - {id: long, tool: slow, args: {name: long, seconds: 0.8}, after: [first]}
+          - {id: long, tool: slow, args: {name: long, seconds: 0.6}, after: [first]}
           - {id: last, tool: slow, args: {name: last, seconds: 0}, after: [long]}
         """,
     "stuck": """

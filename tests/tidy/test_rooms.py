@@ -202,7 +202,7 @@ def test_public_names_resolve_and_none_is_a_rooms_name():
     rooms = {path.name for path in Path(kedge.__file__).parent.iterdir() if path.is_dir()}
     assert kedge.__all__, "src/kedge/__init__.py must list its public names in __all__"
     assert not rooms & set(kedge.__all__), "importing the room would replace the public name"
-    assert list(kedge.__all__) == sorted(set(kedge.__all__), key=str.lower), (
+    assert list(kedge.__all__) == sorted(set(kedge.__all__), key=lambda name: (name.lower(), name)), (
         "keep __all__ sorted, each name once"
     )
     assert [name for name in kedge.__all__ if not hasattr(kedge, name)] == []

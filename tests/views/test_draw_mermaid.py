@@ -18,7 +18,7 @@ def mermaid(request):
 
     def picture(plan, run=None) -> str:
         text = draw(plan, run, "mermaid")
-        folder = os.environ.get("KEDGE_MERMAID_OUT")
+        folder = os.environ.get("MERMAID_OUT")
         if folder:
             name = re.sub(r"\W+", "_", request.node.name)
             Path(folder, f"{name}.mmd").write_text(text, encoding="utf-8")

@@ -3,6 +3,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kedge.base.limits import Limits
 from kedge.plan.model import Plan, Step
 from kedge.views.draw import draw
 
@@ -47,7 +48,8 @@ def test_boxes_lie_inside_the_picture_and_children_inside_their_parents(story, p
 
 def test_steps_that_stand_for_many_say_how_many_are_done(play):
     steps = [{"id": "each", "foreach": list(range(20)), "steps": [{"id": "inner", "tool": "t"}]}]
-    run = play({"steps": steps}, lambda path, starts: (1 if "[0]" in path else 5, {}), until_s=2)
+    slow = 5, {}
+    run = play({"steps": steps}, lambda path, _: (1, {}) if "[0]" in path else slow, 2, Limits(parallel=20))
     drawn = draw(run.plan, run.state, "svg", now_ms=run.now)
     assert ">1 of 20, t<" in drawn
     assert "12 more items" in drawn

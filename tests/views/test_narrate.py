@@ -257,6 +257,22 @@ def test_percents_never_go_back_whatever_happens(play_random, seed):
     assert all(int(found[1]) <= int(found[2]) for found in counted if found)
 
 
+@settings(max_examples=100)
+@given(st.integers(0, 10**9))
+def test_nor_when_a_run_is_taken_up_again_after_its_end(play_random, seed):
+    run = play_random(seed)
+    ended = len(run.journal)
+    run.give(inp.Resumed(retry_failed=True))
+    run.play()
+    narrator = Narrator("run1", run.plan)
+    before = [e for row in run.journal[:ended] for e in narrator.tell(*row)]
+    after = [e for row in run.journal[ended:] for e in narrator.tell(*row)]
+    assert before[-1].percent == after[-1].percent == 100.0
+    assert_percents_are_sound(after)
+    counted = [re.search(r"\((\d+) of (\d+)\)$", e.message) for e in after]
+    assert all(int(found[1]) <= int(found[2]) for found in counted if found)
+
+
 @pytest.fixture(scope="module")
 def play_random(module_play):
     def start(seed: int):

@@ -228,9 +228,7 @@ class Engine:
             return known
         if known is not None:
             await self._let_go(id_)
-        head = journal.head(id_)
-        if head is None or not (head.seq or head.damaged):
-            raise self._unknown(id_)
+        head = self._head(id_)
         line = info(head, journal.driven)
         over = line.ended and not (retry_failed and line.status != RunStatus.DONE)
         # A run that has ended needs no driver, and whoever looks at it must not lock others out.
@@ -321,7 +319,6 @@ class Engine:
     def runs(self) -> list[RunInfo]:
         """All runs of the store, newest first. Damaged ones are flagged, never hidden."""
         journal = self._opened()
-        # One without events was claimed and never begun: nobody was told of it.
         heads = [self._as_it_is(head) for head in journal.runs()]
         return [info(head, journal.driven) for head in heads if head.seq or head.damaged]
 
@@ -342,12 +339,18 @@ class Engine:
         live = self._runs.get(id_)
         if live is not None:
             return RunResult(live.state, live.plan_id)
-        if journal.head(id_) is None:
-            raise self._unknown(id_)
+        self._head(id_)
         with collector_paused():
             entries = journal.read(id_)
             state, started = fold(id_, entries, Blobs(journal).fetch, self.registry.catalog, self.limits)
         return RunResult(state, started.plan)
+
+    def _head(self, run_id: str) -> Head:
+        """Where a run of the store stands. One that was claimed and never begun is none: nobody was told of it."""
+        head = self._opened().head(run_id)
+        if head is None or not (head.seq or head.damaged or run_id in self._runs):
+            raise self._unknown(run_id)
+        return head
 
     def _unknown(self, run_id: str) -> NotFound:
         return NotFound(
@@ -357,8 +360,7 @@ class Engine:
     def reader(self, run_id: str) -> Reader:
         """A run's events from the store, whoever drives it."""
         id_ = checked_run_id(run_id)
-        if self._opened().head(id_) is None:
-            raise self._unknown(id_)
+        self._head(id_)
         return Reader(self._opened(), id_)
 
     def prune(self, policy: Retention, *, dry_run: bool = False) -> Pruned:

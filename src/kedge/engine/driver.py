@@ -163,7 +163,7 @@ class Driver:
             self._gates.when_given(self._poke)
         if state.timers or self._wake_at is not None:
             self._set_timer()
-        if self._idle and not self._moves_by_itself:
+        if self._idle and not state.running and not self._moves_by_itself:
             self._tell_idle()
 
     def _decide_command(self, turn: Turn, receipt: Receipt, decided: list[Receipt]) -> None:

@@ -44,7 +44,7 @@ def visible(text):
     return [COMMAND.sub("", line.rstrip("\r")) for line in text.split("\n")]
 
 
-@pytest.mark.parametrize(("width", "height"), [(40, 10), (80, 24), (200, 50)])
+@pytest.mark.parametrize(("width", "height"), [(40, 10), (200, 50)])
 def test_the_tree_fits_the_terminal(command, environment, width, height):
     text, code, _ = on_terminal([*command, "run", "slow.yaml", "--run", "s1"], environment, width, height)
     assert code == 0
@@ -56,13 +56,8 @@ def test_the_tree_fits_the_terminal(command, environment, width, height):
     rewinds = [int(n) for n in re.findall(r"\x1b\[(\d+)F", text)]
     assert rewinds
     assert max(rewinds) < height, "a frame that is taller than the screen cannot be painted over"
-
-
-def test_a_finished_run_leaves_its_last_frame_and_the_summary(command, environment):
-    text, code, _ = on_terminal([*command, "run", "slow.yaml", "--run", "s1"], environment)
-    assert code == 0
     last = visible(text.rsplit("\x1b[J", 1)[1])
-    assert any("100 %" in line and "3 of 3" in line for line in last)
+    assert any("100 %" in line and "3 of 3" in line for line in last), "the last frame stays"
     assert any(line.startswith("run s1 done: 3 of 3") for line in last)
 
 
@@ -85,10 +80,10 @@ def test_terminals_get_what_they_can_show(command, environment, more, colour, re
 
 
 def test_no_live_prints_lines(command, environment):
-    text, code, _ = on_terminal([*command, "run", "slow.yaml", "--no-live"], environment)
+    text, code, _ = on_terminal([*command, "run", "good.yaml", "--no-live"], environment)
     assert code == 0
     assert "\x1b[J" not in text
-    assert "Step long" in text
+    assert "Step a started" in text
 
 
 def test_what_tools_print_and_say_does_not_disturb_the_tree(command, environment, folder):
@@ -107,31 +102,42 @@ def test_what_tools_print_and_say_does_not_disturb_the_tree(command, environment
     assert "\x1b[2J" not in text
 
 
-def test_the_live_view_takes_little_of_a_large_run(command, environment, folder):
-    """Ten thousand steps: watching costs at most 5 % of the processor time.
+MEASURED = """
+import time
+from pathlib import Path
+from kedge.surface.cli import live, main
 
-    The minimum of some tries on both sides, since other programs of the machine only ever add.
+spent_s = 0.0
+
+def timed(function):
+    def call(*args):
+        global spent_s
+        began = time.thread_time()
+        try:
+            return function(*args)
+        finally:
+            spent_s += time.thread_time() - began
+    return call
+
+live.Live._frame = timed(live.Live._frame)
+live.Live._show = timed(live.Live._show)
+try:
+    main()
+finally:
+    Path("spent.txt").write_text(f"{spent_s} {time.process_time()}")
+"""
+
+
+def test_the_live_view_takes_little_of_a_large_run(command, environment, folder):
+    """Ten thousand steps: watching takes at most 5 % of the processor time.
+
+    Measured inside one process: two runs one after the other differ by more than that on a busy machine.
     """
     steps = [{"id": f"s{i}", "tool": "double", "args": {"x": i}} for i in range(10_000)]
-    plan = {"goal": "Large", "steps": steps}
-    (folder / "large.json").write_text(json.dumps(plan))
-    run = ["run", "large.json", "--store", ":memory:"]
-    silent = (
-        "from kedge.surface.cli import drive, live, main\n"
-        "drive.watcher = lambda screen, no_live: live.Silent(screen)\n"
-        "main()"
-    )
-    watched, unwatched = [], []
-    for _ in range(6):
-        text, code, cpu_s = on_terminal([*command, *run], environment)
-        assert code == 0
-        assert "\x1b[J" in text, "it was not watched at all"
-        watched.append(cpu_s)
-        text, code, cpu_s = on_terminal([command[0], "-W", "error", "-c", silent, *run], environment)
-        assert code == 0
-        assert "\x1b[J" not in text
-        unwatched.append(cpu_s)
-        share = min(watched) / min(unwatched) - 1
-        if share < 0.05:
-            return
-    pytest.fail(f"{share:.1%}: {watched} against {unwatched}")
+    (folder / "large.json").write_text(json.dumps({"goal": "Large", "steps": steps}))
+    run = [command[0], "-c", MEASURED, "run", "large.json", "--store", ":memory:"]
+    text, code, _ = on_terminal(run, environment)
+    assert code == 0
+    assert text.count("\x1b[J") >= 1, "it was not watched at all"
+    spent_s, total_s = map(float, (folder / "spent.txt").read_text().split())
+    assert 0 < spent_s < 0.05 * total_s, f"{spent_s / total_s:.1%} of {total_s:.2f} s"

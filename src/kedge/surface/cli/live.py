@@ -180,6 +180,11 @@ class Aside(io.TextIOBase):
                 self._loop.call_soon_threadsafe(self._live.note, line)
         return len(text)
 
+    def finish(self) -> None:
+        """What was printed without the end of a line."""
+        if self._rest:
+            self.write("\n")
+
 
 class Warnings(logging.Handler):
     """Passes on what the engine warns of while it runs."""
@@ -211,8 +216,10 @@ def kept_apart(view: Silent) -> Any:
     logger.addHandler(handler)
     try:
         if isinstance(view, Live):
-            with contextlib.redirect_stdout(Aside(view, loop)):
+            aside = Aside(view, loop)
+            with contextlib.redirect_stdout(aside):
                 yield
+            aside.finish()
         else:
             yield
     finally:
