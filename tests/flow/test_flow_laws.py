@@ -9,15 +9,16 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kedge.base.errors import InvalidPlan
+from kedge.base.errors import Category, InvalidPlan
 from kedge.flow.events import RunResumed, StepStarted, StepSucceeded
 from kedge.flow.inputs import Input, Raised, Returned
 from kedge.flow.words import Failure
+from kedge.plan.tools import Effect
 from kedge.testing.ring import Places, Ring
 
 EXAMPLES = int(os.environ.get("KEDGE_FLOW_EXAMPLES", "150"))
-EFFECTS = {"pure": "pure", "read": "read", "put": "idempotent", "send": "effect"}
-CATEGORIES = ["transient", "timeout", "permanent", "bug", "cancelled"]
+EFFECTS: dict[str, Effect] = {"pure": "pure", "read": "read", "put": "idempotent", "send": "effect"}
+CATEGORIES: list[Category] = ["transient", "timeout", "permanent", "bug", "cancelled"]
 
 
 class Author:
@@ -33,12 +34,12 @@ class Author:
 
     def plan(self) -> dict[str, Any]:
         plan: dict[str, Any] = {"goal": "luck", "inputs": {"many": {"default": [1, 2, 3]}}}
-        plan["steps"] = self.scope(0, [], in_loop=False)
+        plan["steps"] = self.scope(0, [])
         if self.maybe(30):
             plan["outputs"] = {"first": f"1 if present({plan['steps'][0]['id']}) else 0"}
         return plan
 
-    def scope(self, depth: int, outer: list[str], in_loop: bool) -> list[dict[str, Any]]:
+    def scope(self, depth: int, outer: list[str]) -> list[dict[str, Any]]:
         steps: list[dict[str, Any]] = []
         targets: list[str] = []
         for _ in range(self.luck.randint(1, 5)):
@@ -48,7 +49,7 @@ class Author:
             self.count += 1
             step: dict[str, Any] = {"id": f"s{self.count}"}
             seen = [s["id"] for s in steps if "fallback_for" not in s]
-            self.work(step, depth, [*outer, *seen], in_loop)
+            self.work(step, depth, [*outer, *seen])
             if targets and self.maybe(25):
                 step["fallback_for"] = targets.pop(self.luck.randrange(len(targets)))
                 seen = [id_ for id_ in seen if id_ != step["fallback_for"]]
@@ -58,7 +59,7 @@ class Author:
             steps.append(step)
         return steps
 
-    def work(self, step: dict[str, Any], depth: int, visible: list[str], in_loop: bool) -> None:
+    def work(self, step: dict[str, Any], depth: int, visible: list[str]) -> None:
         if self.maybe(20):
             step["loop"] = {"times": self.luck.randint(1, 3)}
             if self.maybe(40):
@@ -68,7 +69,7 @@ class Author:
         if self.maybe(20):
             step["foreach"] = self.luck.choice([[], [1], [1, 2, 3], "${inputs.many}"])
         if depth < 3 and self.maybe(25):
-            step["steps"] = self.scope(depth + 1, visible, in_loop or "loop" in step)
+            step["steps"] = self.scope(depth + 1, visible)
         elif self.maybe(10):
             step |= {"tool": "sleep", "args": {"seconds": self.luck.randint(0, 2)}}
         else:
@@ -91,7 +92,11 @@ class Author:
             step["when"] = self.luck.choice(["true", "false", "len(inputs.many) > 2"])
         if self.maybe(20):
             step["on_error"] = "continue"
-        weak = all(tool in {"pure", "read", "sleep"} for tool in _tools(step["steps"])) if "steps" in step else True
+        weak = (
+            all(tool in {"pure", "read", "sleep"} for tool in _tools(step["steps"]))
+            if "steps" in step
+            else True
+        )
         if self.maybe(30) and weak and step.get("tool") != "sleep":
             step["retry"] = {"attempts": 2, "backoff_s": self.luck.choice([0, 1])}
         if self.maybe(15):
@@ -105,7 +110,7 @@ def _tools(steps: list[dict[str, Any]]) -> list[str]:
 class World:
     """What becomes of the calls, and everything else that can happen."""
 
-    def __init__(self, ring: Ring, luck: Random, calm: bool) -> None:
+    def __init__(self, ring: Ring, luck: Random, *, calm: bool) -> None:
         self.ring = ring
         self.luck = luck
         self.calm = calm

@@ -70,7 +70,12 @@ def test_calls_beyond_a_tools_own_limit_wait_and_hold_up_no_other_tool():
 
 def test_a_place_taken_for_a_call_whose_arguments_fail_is_given_back():
     gate = Places({"narrow": 1})
-    run = ring(step("a"), step("bad", "narrow", args={"x": "${a.nothing}"}), step("good", "narrow", after=["a"]), gate=gate)
+    run = ring(
+        step("a"),
+        step("bad", "narrow", args={"x": "${a.nothing}"}),
+        step("good", "narrow", after=["a"]),
+        gate=gate,
+    )
     run.finish("a", {})
     assert run.status("bad") == "failed"
     assert run.calls == ["good"]
@@ -98,8 +103,16 @@ def test_order_in_a_step_is_when_then_foreach_then_loop_then_render_then_expect(
     run.finish("b[0]", 12)
     assert run.args("b[0]") == {"item": 7, "round": 1, "before": 12}
     run.finish("b[0]", 13)
-    assert run.step("b[0]").error.code == "expect_not_met"
-    assert run.kinds[4:] == ["StepExpanded", "StepStarted", "RoundEnded", "StepStarted", "StepFailed", "StepFailed", "RunEnded"]
+    assert run.error("b[0]").code == "expect_not_met"
+    assert run.kinds[4:] == [
+        "StepExpanded",
+        "StepStarted",
+        "RoundEnded",
+        "StepStarted",
+        "StepFailed",
+        "StepFailed",
+        "RunEnded",
+    ]
 
 
 def test_when_is_looked_at_before_foreach():
@@ -121,7 +134,7 @@ def test_until_not_met_after_times_fails_the_step():
     run = ring(step("a", loop={"times": 2, "until": "loop.previous > 9"}))
     run.finish("a", 1).finish("a", 2)
     assert run.status("a") == "failed"
-    assert run.step("a").error.code == "until_not_met"
+    assert run.error("a").code == "until_not_met"
 
 
 def test_until_ends_the_loop_as_soon_as_it_is_met():
@@ -131,7 +144,9 @@ def test_until_ends_the_loop_as_soon_as_it_is_met():
     assert run.status() == "done"
 
 
-@pytest.mark.parametrize("field", [{"when": "a"}, {"foreach": "${a}"}, {"loop": {"times": 1, "until": "a"}}, {"expect": "a"}])
+@pytest.mark.parametrize(
+    "field", [{"when": "a"}, {"foreach": "${a}"}, {"loop": {"times": 1, "until": "a"}}, {"expect": "a"}]
+)
 def test_names_used_in_when_foreach_until_and_expect_are_dependencies(field):
     run = ring(step("a"), step("b", **field))
     assert run.calls == ["a"]
@@ -168,7 +183,7 @@ def test_an_absent_dependency_renders_null_in_args_only_with_join_any_or_settled
     )
     run.finish("b", 1)
     assert run.status("every") == "failed"
-    assert "a has no value" in run.step("every").error.message
+    assert "a has no value" in run.error("every").message
     assert run.args("some") == {"a": None, "b": 1, "key": None, "text": "<null> <1>"}
     assert run.args("settled") == {"list": [None]}
 
@@ -184,7 +199,12 @@ def test_an_absent_dependency_in_an_expression_is_an_error_unless_asked_with_pre
 
 
 def test_results_is_the_result_itself_of_one_dependency_and_a_map_of_several():
-    run = ring(step("a"), step("b"), step("one", args={"x": "${results}"}, after=["a"]), step("two", args={"x": "${results}"}, after=["a", "b"]))
+    run = ring(
+        step("a"),
+        step("b"),
+        step("one", args={"x": "${results}"}, after=["a"]),
+        step("two", args={"x": "${results}"}, after=["a", "b"]),
+    )
     run.finish("a", [1]).finish("b", 2)
     assert run.args("one") == {"x": [1]}
     assert run.args("two") == {"x": {"a": [1], "b": 2}}
@@ -249,7 +269,9 @@ def test_join_any_gives_a_second_attempt_the_arguments_of_the_first():
 
 
 def test_join_settled_waits_for_all_and_goes_whatever_became_of_them():
-    run = ring(step("a", on_error="continue"), step("b"), step("c", args={"a": "${a}", "b": "${b}"}, join="settled"))
+    run = ring(
+        step("a", on_error="continue"), step("b"), step("c", args={"a": "${a}", "b": "${b}"}, join="settled")
+    )
     run.finish("b", 2)
     assert run.calls == ["a"]
     run.fail("a", "permanent")
@@ -315,7 +337,9 @@ def test_dependents_wait_until_the_pair_settles_and_read_the_targets_id():
 
 
 def test_a_chain_of_fallbacks_goes_on_until_one_succeeds():
-    run = ring(*pair(), step("c", fallback_for="b"), step("d", fallback_for="c"), step("e", args={"x": "${a}"}))
+    run = ring(
+        *pair(), step("c", fallback_for="b"), step("d", fallback_for="c"), step("e", args={"x": "${a}"})
+    )
     run.fail("a", "permanent").fail("b", "permanent").finish("c", 3)
     assert run.args("e") == {"x": 3}
     assert run.step("d").reason == "not_needed"
@@ -407,7 +431,7 @@ def test_outputs_that_cannot_be_evaluated_fail_the_run_and_say_why(plan):
     run = ring(step("a"), **plan)
     run.finish("a", {"n": "two"})
     assert run.status() == "failed"
-    assert run.state.error.code == "outputs"
+    assert run.error().code == "outputs"
 
 
 def test_outputs_that_name_what_was_skipped_fail_unless_asked_with_present():

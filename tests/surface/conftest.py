@@ -38,6 +38,16 @@ async def slow(name: str, seconds: float) -> str:
 
 
 @kedge.tool(effect="pure")
+async def held(name: str) -> str:
+    """Writes down that it was called, and ends when the test says so."""
+    with open("calls.txt", "a") as file:
+        file.write(name + "\\n")
+    while not os.path.exists("go"):
+        await asyncio.sleep(0.01)
+    return name
+
+
+@kedge.tool(effect="pure")
 async def chatty() -> str:
     """Prints."""
     print("printed by a tool")
@@ -104,6 +114,13 @@ PLANS = {
         steps:
           - {id: first, tool: slow, args: {name: first, seconds: 0}}
           - {id: long, tool: slow, args: {name: long, seconds: 0.6}, after: [first]}
+          - {id: last, tool: slow, args: {name: last, seconds: 0}, after: [long]}
+        """,
+    "held": """
+        goal: Take as long as the test wants
+        steps:
+          - {id: first, tool: slow, args: {name: first, seconds: 0}}
+          - {id: long, tool: held, args: {name: long}, after: [first]}
           - {id: last, tool: slow, args: {name: last, seconds: 0}, after: [long]}
         """,
     "stuck": """

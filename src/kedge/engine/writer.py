@@ -45,11 +45,15 @@ class Writer:
         self._in_thread = 0
         self._soon = False
         self._alarm: asyncio.TimerHandle | None = None
-        self._sync_s = 0.0
-        """How long the last commits took, smoothed."""
+        self._sync_s = INLINE_SYNC_S
+        """How long the disk takes: the least of the last commits, grown by a quarter for each since.
+
+        A mean takes one hiccup for a slow disk, and then pays for the thread where there is no need.
+        """
         self._waiting: list[Callable[[], None]] = []
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
+        self._said_full = False
         self.full = ""
         """Why nothing can be written at the moment; empty: it can."""
 
@@ -113,10 +117,14 @@ class Writer:
         future.add_done_callback(lambda done: self._thread_done(batch, done.exception()))
 
     def _is_quick(self) -> bool:
-        """Whether to commit in the loop. Now and then a slow disk is tried there again: what a thread
-        measures beside a busy loop is mostly its wait for the interpreter."""
-        self._in_thread = 0 if self._sync_s <= INLINE_SYNC_S or self._in_thread >= PROBE_AFTER else self._in_thread + 1
-        return self._in_thread == 0
+        """Whether to commit in the loop.
+
+        Now and then a slow disk is tried there again: what a thread measures beside a busy loop is
+        mostly its wait for the interpreter.
+        """
+        quick = self._sync_s <= INLINE_SYNC_S or self._in_thread >= PROBE_AFTER
+        self._in_thread = 0 if quick else self._in_thread + 1
+        return quick
 
     def _commit(self, batch: list[tuple[RunLog, Append]]) -> None:
         started = time.perf_counter()
@@ -124,7 +132,7 @@ class Writer:
         took = time.perf_counter() - started
         rows = sum(len(append.entries) for _, append in batch)
         # Inserting many rows takes time without being the disk's doing: about 2 µs each.
-        self._sync_s += (max(0.0, took - rows * 2e-6) - self._sync_s) * 0.2
+        self._sync_s = min(max(1e-6, took - rows * 2e-6), self._sync_s * 1.25)
 
     def _thread_done(self, batch: list[tuple[RunLog, Append]], error: BaseException | None) -> None:
         self._busy = False
@@ -138,6 +146,9 @@ class Writer:
             self.flush_soon()
 
     def _written(self, batch: list[tuple[RunLog, Append]]) -> None:
+        if self._said_full:
+            self._said_full = False
+            _log.warning("the store has room again, runs go on", extra={"action": "store_has_room"})
         for log, append in batch:
             log.written(append)
         waiting, self._waiting = self._waiting, []
@@ -165,7 +176,8 @@ class Writer:
                 self._written([pair])
 
     def _hold(self, batch: list[tuple[RunLog, Append]], error: StoreFull) -> None:
-        if not self.full:
+        if not self._said_full:
+            self._said_full = True
             _log.warning("store full, runs wait: %s", error, extra={"action": "store_full"})
         self.full = str(error)
         for log, append in batch:

@@ -11,7 +11,7 @@ from kedge.flow.words import INLINE_BYTES, Failure
 from kedge.plan.expr import evaluate_condition
 
 
-def conclude(turn: Turn, step: StepState, raw: bytes, empty: bool = False) -> None:
+def conclude(turn: Turn, step: StepState, raw: bytes, *, empty: bool = False) -> None:
     """`step` came back with `raw`: decide what that means for the step.
 
     `empty`: it is a composite in which nothing was done, in this round or any before.

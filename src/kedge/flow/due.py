@@ -63,13 +63,14 @@ def due(turn: Turn, gate: Gate) -> None:
         _unpark(state, gate)
     while True:
         if state.fresh:
-            _look_at(turn, state.fresh.pop())
+            _look_at(turn, state.fresh.popleft())
         elif state.closing:
             close(turn, state.closing.pop())
             if state.end is not None:
                 return
-        elif not _start_next(turn, gate) and not _has_more(turn, gate):
-            return
+        elif not _start_next(turn, gate):
+            if not (state.timers or state.parked) or not _has_more(turn, gate):
+                return
 
 
 def _has_more(turn: Turn, gate: Gate) -> bool:
@@ -248,9 +249,7 @@ def _start_composite(turn: Turn, step: StepState) -> None:
 
 def _start_again(turn: Turn, step: StepState) -> None:
     turn.emit(
-        ev.StepStarted(
-            path=step.path, iteration=step.iteration, generation=step.generation, cause=ev.AGAIN
-        )
+        ev.StepStarted(path=step.path, iteration=step.iteration, generation=step.generation, cause=ev.AGAIN)
     )
 
 

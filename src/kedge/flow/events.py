@@ -81,7 +81,7 @@ class StepStarted(Event, tag="StepStarted"):
 
 
 class StepSucceeded(Event, tag="StepSucceeded"):
-    """The step is done. Composites and foreach steps have no result of their own here: it is their children's."""
+    """The step is done. The result of a composite or foreach step is its children's, and not repeated here."""
 
     path: str
     result: Raw = NONE

@@ -80,7 +80,7 @@ class Node:
         self.deps: tuple[int, ...] = ()
         self.outer: tuple[Place, ...] = ()
         self.holes: tuple[int, ...] | None = None
-        """Where the values of its arguments' holes are, if all are results of its own scope and sure to be settled."""
+        """Where its arguments' values are, if all are results of its own scope that are sure to have settled."""
         self.places: dict[str, Place] = {}
         self.consumers: list[int] = []
         self.fallback = -1

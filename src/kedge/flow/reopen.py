@@ -29,6 +29,8 @@ def _reopen_scope(state: RunState, scope: ScopeState) -> None:
         doubt = _doubt_in_chain(step)
         if doubt is not None:
             _await(state, step, doubt, again)
+        elif step.outcome is None:
+            _rearm(state, step, again)
         elif _is_to_do(step) or _lost_outer(step):
             _take_back(state, step, again)
     for step in again:  # grows: what had nothing to go on may have it now
@@ -81,12 +83,20 @@ def _await(state: RunState, step: StepState, doubt: StepState, again: list[StepS
     """Those before the doubt have failed and wait for it, those after it have not been tried."""
     steps = step.scope.steps
     while step is not doubt:
-        _unsettle(state, step)
+        if step.outcome is not None:
+            _unsettle(state, step)
         step = steps[step.node.fallback]
     if doubt.outcome is not None:
         _take_back(state, doubt, again)
     elif doubt.node.fallback >= 0:
         _take_back(state, steps[doubt.node.fallback], again)
+
+
+def _rearm(state: RunState, step: StepState, again: list[StepState]) -> None:
+    """The step is under way: its doubt was settled before its composite was taken up, not so its fallbacks."""
+    while step.outcome is None and step.node.fallback >= 0:
+        step = step.scope.steps[step.node.fallback]
+    _take_back(state, step, again)
 
 
 def _take_back(state: RunState, step: StepState, again: list[StepState]) -> None:

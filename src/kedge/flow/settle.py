@@ -109,6 +109,8 @@ def _release(state: RunState, fallback: StepState) -> None:
 
 def _dismiss(state: RunState, fallback: StepState) -> None:
     """The target did not fail: its fallback is not needed, whatever else it still waits for."""
+    if fallback.status is not _PENDING:
+        return  # cut off by the run's end, and not taken up again yet
     fallback.reason = "not_needed"
     fallback.status = StepStatus.READY
     state.fresh.append(fallback)
@@ -128,7 +130,7 @@ def _stand_in(state: RunState, fallback: StepState) -> None:
         fallback = target
 
 
-def unblock(state: RunState, step: StepState, again: bool = False) -> None:
+def unblock(state: RunState, step: StepState, *, again: bool = False) -> None:
     """Nothing holds the step back: a plain call goes to the heap, all else is to be looked at first."""
     step.status = _READY
     step.ready_at = state.at

@@ -9,6 +9,7 @@ scope; a foreach's has `items`, one `StepState` for each. Paths name them all: `
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -46,9 +47,9 @@ class StepState:
 
     __slots__ = (
         "attempt", "attempt_at", "because", "ended_at", "error", "generation", "index", "inner", "items",
-        "items_split", "items_value", "iteration", "missed", "node", "open", "outcome", "owner", "path", "ready_at", "reason", "result",
-        "rounds", "scope", "spans", "stand_in", "started_at", "starts", "status", "troubled", "waiting",
-        "wake_at", "watchers",
+        "items_split", "items_value", "iteration", "missed", "node", "open", "outcome", "owner", "path",
+        "ready_at", "reason", "result", "rounds", "scope", "spans", "stand_in", "started_at", "starts",
+        "status", "troubled", "waiting", "wake_at", "watchers",
     )  # fmt: skip
 
     def __init__(self, node: Node, path: str, scope: ScopeState, waiting: int) -> None:
@@ -210,7 +211,7 @@ class RunState:
         self.discoveries: list[tuple[str, str, str]] = []
 
         # Frontier. All of these hold steps that may have moved on since: look at the status first.
-        self.fresh: list[StepState] = []
+        self.fresh: deque[StepState] = deque()
         """Dependencies settled; conditions, items and scopes still to be looked at."""
         self.ready: list[tuple[int, int, StepState]] = []
         """Heap: calls that need nothing but a place to run in, best first."""
@@ -239,7 +240,7 @@ class RunState:
         self.max_journal_bytes = self.limit("journal_bytes")
 
     def limit(self, name: str) -> float:
-        """A limit in force: the engine's, or what the plan asks for if that is tighter, or what a person raised it to."""
+        """A limit in force: what a person raised it to, else the tighter one of the engine's and the plan's."""
         raised = self.extended.get(name)
         if raised is not None:
             return raised
@@ -272,7 +273,7 @@ class RunState:
         )
 
     def is_over(self, owner: StepState | None) -> bool:
-        """Everything in `owner` (None: in the run) is settled, and what it comes to is still to be said."""
+        """All in `owner` (None: in the run) is settled, and what it comes to is still to be said."""
         if owner is None:
             return self.root.open == 0
         if owner.status is not StepStatus.RUNNING:

@@ -9,7 +9,7 @@ from kedge.flow.state import RunState, StepState
 from kedge.flow.words import INLINE_BYTES, Blob
 
 Launch = tuple[StepState, bytes, int]
-"""A call to make: the step, its arguments, and the event that must be durable first if the call has effects."""
+"""A call to make: the step, its arguments, and the event that must be durable first if it has effects."""
 
 
 class Turn:

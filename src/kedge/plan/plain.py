@@ -14,7 +14,8 @@ _in_key_order = msgspec.json.Encoder(order="deterministic").encode
 _as_given = msgspec.json.Encoder().encode
 kind_of: Callable[[object], type[object]] = type
 """`type`, with its answer typed: data is Any, what kind it is of is not."""
-_SCALARS = frozenset({str, int, bool, type(None)})
+_SCALARS = frozenset({str, bool, type(None)})
+_INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 
 
 def is_plain(value: Any) -> bool:
@@ -25,7 +26,10 @@ def is_plain(value: Any) -> bool:
         kind = kind_of(item)
         if kind in _SCALARS:
             continue
-        if kind is list or kind is tuple:
+        if kind is int:
+            if not _INT_MIN <= item <= _INT_MAX:
+                return False
+        elif kind is list or kind is tuple:
             todo += item
         elif kind is dict:
             for key in item:

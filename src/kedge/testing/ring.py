@@ -169,7 +169,7 @@ class Ring:
             self._landed(path, starts)
         return self
 
-    def resume(self, retry_failed: bool = False, changed_tools: tuple[str, ...] = ()) -> Self:  # noqa: FBT001, FBT002
+    def resume(self, *, retry_failed: bool = False, changed_tools: tuple[str, ...] = ()) -> Self:
         """Another driver takes the run up."""
         return self.put(inp.Resumed(retry_failed, changed_tools))
 
@@ -214,7 +214,9 @@ class Ring:
 
     def of(self, kind: type[Any], path: str = "") -> list[Any]:
         """Events of a kind, of one step if a path is given."""
-        return [e for e in self.events if isinstance(e, kind) and (not path or getattr(e, "path", "") == path)]
+        return [
+            e for e in self.events if isinstance(e, kind) and (not path or getattr(e, "path", "") == path)
+        ]
 
     def step(self, path: str) -> StepState:
         return self.state.steps[path]
@@ -230,6 +232,12 @@ class Ring:
     def value(self, path: str) -> Any:
         """A step's result, its fallback's if that took over."""
         return decode(result_bytes(self.state, self.step(path)))
+
+    def error(self, path: str = "") -> Failure:
+        """Why a step, or the run, failed."""
+        failure = self.step(path).error if path else self.state.error
+        assert failure is not None, f"{path or 'the run'} has not failed"
+        return failure
 
     def args(self, path: str) -> Any:
         """What the last call of `path` was given."""

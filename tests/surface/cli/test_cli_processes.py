@@ -21,6 +21,11 @@ def wait_for(condition, what):
         time.sleep(0.02)
 
 
+def let_go(folder):
+    """The held step may end."""
+    (folder / "go").touch()
+
+
 def calls(folder):
     file = folder / "calls.txt"
     return file.read_text().split() if file.exists() else []
@@ -30,9 +35,11 @@ def calls(folder):
 def test_an_interrupt_drains_says_how_to_resume_and_nothing_finished_runs_again(
     start, kedge, folder, number, code
 ):
-    process = start("run", "slow.yaml", "--run", "s1", "--tools", "tools.py")
+    process = start("run", "held.yaml", "--run", "s1", "--tools", "tools.py")
     wait_for(lambda: "long" in calls(folder), "the long step")
     process.send_signal(number)
+    time.sleep(0.2)
+    let_go(folder)
     _, remarks = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code
     assert "resume with: kedge resume s1 --tools tools.py" in remarks
@@ -43,9 +50,11 @@ def test_an_interrupt_drains_says_how_to_resume_and_nothing_finished_runs_again(
 
 
 def test_an_interrupt_with_json_is_one_document(start, folder):
-    process = start("run", "slow.yaml", "--run", "s1", "--json")
+    process = start("run", "held.yaml", "--run", "s1", "--json")
     wait_for(lambda: "long" in calls(folder), "the long step")
     process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    let_go(folder)
     answer, _ = process.communicate(timeout=PATIENCE_S)
     error = json.loads(answer)["error"]
     assert (error["code"], error["remedy"]) == ("interrupted", "resume with: kedge resume s1")
@@ -65,7 +74,7 @@ def test_a_second_interrupt_ends_at_once(start, folder):
 
 
 def test_a_killed_run_is_listed_as_not_driven_and_resumed(start, kedge, folder):
-    process = start("run", "slow.yaml", "--run", "s1")
+    process = start("run", "held.yaml", "--run", "s1")
     wait_for(lambda: "long" in calls(folder), "the long step")
     (driven,) = kedge.data("runs")
     assert (driven["status"], driven["driven"]) == ("running", True)
@@ -74,12 +83,13 @@ def test_a_killed_run_is_listed_as_not_driven_and_resumed(start, kedge, folder):
     (left,) = kedge.data("runs")
     assert (left["status"], left["driven"]) == ("running", False)
     assert "not driven" in kedge("runs").stdout
+    let_go(folder)
     kedge("resume", "s1")
     assert calls(folder) == ["first", "long", "long", "last"], "what was in flight ran again, nothing else"
 
 
 def test_a_run_that_another_process_drives_is_left_alone_and_can_be_followed(start, kedge, folder):
-    driver = start("run", "slow.yaml", "--run", "s1")
+    driver = start("run", "held.yaml", "--run", "s1")
     wait_for(lambda: "long" in calls(folder), "the long step")
     follower = start("log", "s1", "--follow")
     for args in (["resume", "s1"], ["cancel", "s1"], ["delete", "s1"]):
@@ -89,6 +99,7 @@ def test_a_run_that_another_process_drives_is_left_alone_and_can_be_followed(sta
         assert error["remedy"]
     pruned = kedge.data("prune", "--status", "running")
     assert (pruned["deleted"], [run["id"] for run in pruned["kept"]]) == ([], ["s1"])
+    let_go(folder)
     told, _ = follower.communicate(timeout=PATIENCE_S)
     driver.communicate(timeout=PATIENCE_S)
     assert (driver.returncode, follower.returncode) == (0, 0)
@@ -106,6 +117,8 @@ def test_a_reader_that_goes_away_is_no_error(command, environment, kedge, folder
     log = subprocess.Popen(
         [*command, "log", "b1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
     )
+    assert log.stdout is not None
+    assert log.stderr is not None
     assert log.stdout.readline().startswith(b'{"seq":1,')
     log.stdout.close()
     assert log.stderr.read() == b""
@@ -113,15 +126,18 @@ def test_a_reader_that_goes_away_is_no_error(command, environment, kedge, folder
     assert log.wait(PATIENCE_S) == 0
 
 
-def test_a_run_goes_on_when_nobody_reads_its_lines(command, environment, kedge):
+def test_a_run_goes_on_when_nobody_reads_its_lines(command, environment, kedge, folder):
     run = subprocess.Popen(
-        [*command, "run", "slow.yaml", "--run", "s1"],
+        [*command, "run", "held.yaml", "--run", "s1"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment,
     )
+    assert run.stdout is not None
+    assert run.stderr is not None
     run.stdout.readline()
     run.stdout.close()
+    let_go(folder)
     assert run.stderr.read() == b""
     run.stderr.close()
     assert run.wait(PATIENCE_S) == 0

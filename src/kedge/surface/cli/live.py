@@ -81,6 +81,8 @@ class Live(Silent):
         super().__init__(screen)
         self._painted = 0
         """Lines of the frame that stands on the screen."""
+        self._seen = False
+        """There was a frame."""
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, run: Run) -> None:
@@ -100,7 +102,7 @@ class Live(Silent):
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-            if self._painted:
+            if self._seen:
                 self._show(self._frame())  # the last one stays
                 self._painted = 0
 
@@ -112,6 +114,7 @@ class Live(Silent):
     def _show(self, lines: list[str]) -> None:
         self._write(self._rewind() + "".join(f"{line}\n" for line in lines))
         self._painted = len(lines)
+        self._seen = True
 
     def _rewind(self) -> str:
         """To the frame's first line, with everything from there on cleared."""
