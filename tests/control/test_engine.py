@@ -1,5 +1,7 @@
 """Starting, taking up, listing and deleting runs; what is refused before anything is written."""
 
+# pyright: reportOptionalMemberAccess=none, reportOptionalOperand=none, reportOperatorIssue=none, reportArgumentType=none
+
 import asyncio
 
 import pytest
@@ -210,10 +212,16 @@ async def test_inputs_that_do_not_fit_are_refused(name):
         assert engine.runs() == []
 
 
-@pytest.mark.parametrize(("value", "type_"), [(float("nan"), "number"), ({1, 2}, "any"), ("\ud800", "string")])
+@pytest.mark.parametrize(
+    ("value", "type_"), [(float("nan"), "number"), ({1, 2}, "any"), ("\ud800", "string")]
+)
 async def test_inputs_that_cannot_be_stored_are_refused(value, type_):
     plan = kedge.Plan.parse(
-        {"goal": "g", "inputs": {"x": {"type": type_}}, "steps": [{"id": "a", "tool": "double", "args": {"x": 1}}]}
+        {
+            "goal": "g",
+            "inputs": {"x": {"type": type_}},
+            "steps": [{"id": "a", "tool": "double", "args": {"x": 1}}],
+        }
     )
     async with kedge.Engine(tools=[double]) as engine:
         with pytest.raises(kedge.NotSerializable) as refused:
@@ -225,7 +233,11 @@ async def test_inputs_that_cannot_be_stored_are_refused(value, type_):
 async def test_all_missing_inputs_are_named_at_once():
     inputs = {name: {"type": "integer"} for name in ("one", "two")}
     plan = kedge.Plan.parse(
-        {"goal": "g", "inputs": inputs, "steps": [{"id": "a", "tool": "double", "args": {"x": "${inputs.one}"}}]}
+        {
+            "goal": "g",
+            "inputs": inputs,
+            "steps": [{"id": "a", "tool": "double", "args": {"x": "${inputs.one}"}}],
+        }
     )
     async with kedge.Engine(tools=[double]) as engine:
         with pytest.raises(kedge.BadInput) as refused:
@@ -235,7 +247,10 @@ async def test_all_missing_inputs_are_named_at_once():
 
 async def test_a_plan_with_faults_is_refused_with_all_of_them():
     plan = kedge.Plan.parse(
-        {"goal": "g", "steps": [{"id": "a", "tool": "dubble"}, {"id": "b", "tool": "double", "after": ["zz"]}]}
+        {
+            "goal": "g",
+            "steps": [{"id": "a", "tool": "dubble"}, {"id": "b", "tool": "double", "after": ["zz"]}],
+        }
     )
     async with kedge.Engine(tools=[double]) as engine:
         with pytest.raises(kedge.InvalidPlan) as refused:
@@ -250,7 +265,12 @@ LATER = {
     "wait": {"id": "a", "wait": {"signal": "go"}},
     "approval": {"id": "a", "tool": "double", "args": {"x": 1}, "approval": {"ask": "Really?"}},
     "on_error": {"id": "a", "tool": "double", "args": {"x": 1}, "on_error": "ask"},
-    "compensate": {"id": "a", "tool": "double", "args": {"x": 1}, "compensate": {"tool": "double", "args": {"x": 1}}},
+    "compensate": {
+        "id": "a",
+        "tool": "double",
+        "args": {"x": 1},
+        "compensate": {"tool": "double", "args": {"x": 1}},
+    },
     "quality": {"id": "a", "tool": "double", "args": {"x": 1}, "quality": "1.0"},
     "secret": {"id": "a", "tool": "say", "args": {"text": "${secret.TOKEN}"}},
 }
@@ -258,7 +278,9 @@ LATER = {
 
 @pytest.mark.parametrize("name", LATER)
 async def test_what_cannot_be_run_yet_is_refused_and_not_left_out(name):
-    plan = kedge.Plan.parse({"goal": "g", "steps": [LATER[name], {"id": "b", "tool": "double", "args": {"x": 1}}]})
+    plan = kedge.Plan.parse(
+        {"goal": "g", "steps": [LATER[name], {"id": "b", "tool": "double", "args": {"x": 1}}]}
+    )
 
     @kedge.tool(effect="pure")
     async def say(text: str) -> str:
@@ -344,7 +366,10 @@ async def test_tools_see_the_context_variables_of_whoever_started_the_run():
         return user.get()
 
     plan = kedge.Plan.parse(
-        {"goal": "g", "steps": [{"id": "a", "tool": "in_loop"}, {"id": "b", "tool": "in_thread", "after": ["a"]}]}
+        {
+            "goal": "g",
+            "steps": [{"id": "a", "tool": "in_loop"}, {"id": "b", "tool": "in_thread", "after": ["a"]}],
+        }
     )
     async with kedge.Engine(tools=[in_loop, in_thread]) as engine:
         user.set("ada")
@@ -367,7 +392,10 @@ async def test_changed_tools_with_effects_are_asked_about(tmp_path):
     plan = kedge.Plan.parse(
         {
             "goal": "g",
-            "steps": [{"id": "l", "tool": "long"}, {"id": "s", "tool": "send", "args": {"to": "x"}, "after": ["l"]}],
+            "steps": [
+                {"id": "l", "tool": "long"},
+                {"id": "s", "tool": "send", "args": {"to": "x"}, "after": ["l"]},
+            ],
         }
     )
 

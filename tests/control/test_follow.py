@@ -1,6 +1,9 @@
 """Who follows a run misses nothing and hurts nobody."""
 
+# pyright: reportRedeclaration=none
+
 import asyncio
+import contextlib
 import functools
 import threading
 import time
@@ -27,7 +30,10 @@ CHAIN = plan(
     {
         "id": "group",
         "after": ["b"],
-        "steps": [{"id": "c", "tool": "tick", "args": {"n": 3}}, {"id": "d", "tool": "tick", "args": {"n": 4}}],
+        "steps": [
+            {"id": "c", "tool": "tick", "args": {"n": 3}},
+            {"id": "d", "tool": "tick", "args": {"n": 4}},
+        ],
     },
     {"id": "each", "tool": "tick", "foreach": [1, 2, 3], "args": {"n": "${item}"}, "after": ["group"]},
 )
@@ -97,11 +103,10 @@ async def test_levels_tell_less_and_less():
 async def test_a_follower_that_stops_early_leaves_nothing_behind():
     async with kedge.Engine(tools=[tick]) as engine:
         run = await engine.start(CHAIN)
-        events = run.events()
-        async for event in events:
-            if event.kind == "step_started":
-                break
-        await events.aclose()
+        async with contextlib.aclosing(run.events()) as events:  # pyright: ignore[reportArgumentType]
+            async for event in events:
+                if event.kind == "step_started":
+                    break
         other = [event async for event in run.events()]
         assert other[-1].kind == "run_ended"
         assert not run._feed._followers
@@ -184,7 +189,9 @@ async def test_plain_callbacks_share_one_thread_that_ends():
     assert not names & {thread.ident for thread in threading.enumerate()}
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError()])
+@pytest.mark.parametrize(
+    "error", [ValueError("no"), SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError()]
+)
 @pytest.mark.parametrize("sort", ["async", "sync"])
 async def test_a_callback_that_raises_is_switched_off_and_said_so(error, sort, caplog):
     calls = []

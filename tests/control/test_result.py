@@ -1,5 +1,7 @@
 """What a run came to, field by field; and scripts without an event loop."""
 
+# pyright: reportOptionalMemberAccess=none, reportOptionalOperand=none, reportOperatorIssue=none, reportArgumentType=none
+
 import asyncio
 import datetime
 import os
@@ -61,7 +63,7 @@ async def test_a_result_says_what_happened():
     assert result.seconds == pytest.approx((result.ended_at - result.started_at).total_seconds())
     assert 0.09 <= result.critical_path_s <= result.seconds + 0.01
     assert 0.2 < result.parallel_efficiency < 0.7
-    assert [set(group) for group in result.groups][0] == {"a", "b"}
+    assert set(result.groups[0]) == {"a", "b"}
     counts = result.counts
     assert (counts.total, counts.done, counts.failed, counts.skipped) == (4, 3, 0, 1)
     assert (counts.attempts, counts.tool_calls) == (3, 3)
@@ -95,7 +97,9 @@ async def test_a_failed_result_names_the_step():
 
 
 async def test_a_run_in_which_everything_was_skipped_is_no_success():
-    plan = kedge.Plan.parse({"goal": "g", "steps": [{"id": "a", "tool": "nap", "args": {"n": 1}, "when": "false"}]})
+    plan = kedge.Plan.parse(
+        {"goal": "g", "steps": [{"id": "a", "tool": "nap", "args": {"n": 1}, "when": "false"}]}
+    )
     async with kedge.Engine(tools=[nap]) as engine:
         result = await (await engine.start(plan)).result()
     assert result.status == "empty"
@@ -114,7 +118,9 @@ async def test_the_result_is_the_same_after_a_restart(tmp_path):
 
 
 def facts(result):
-    steps = {path: (s.status, s.result, s.attempt, s.started_at, s.ended_at) for path, s in result.steps.items()}
+    steps = {
+        path: (s.status, s.result, s.attempt, s.started_at, s.ended_at) for path, s in result.steps.items()
+    }
     names = "status outputs answer error version started_at ended_at counts groups critical_path_s plan_id".split()
     return steps, [getattr(result, name) for name in names]
 

@@ -1,5 +1,7 @@
 """Cancel, pause, drain, close: what a person does to a live run, and what is left of it."""
 
+# pyright: reportPossiblyUnbound=none, reportArgumentType=none
+
 import asyncio
 import threading
 import time
@@ -135,7 +137,9 @@ async def test_a_call_that_waits_for_the_disk_is_cancelled_without_doubt(tmp_pat
         return "sent"
 
     async with kedge.Engine(tools=[quick, send], store=tmp_path / "k.db") as engine:
-        run = await engine.start(plan({"id": "q", "tool": "quick"}, {"id": "a", "tool": "send", "after": ["q"]}))
+        run = await engine.start(
+            plan({"id": "q", "tool": "quick"}, {"id": "a", "tool": "send", "after": ["q"]})
+        )
         driver = engine._drivers[run.id]
         engine._writer.full = "held by the test"
         async with asyncio.timeout(5):

@@ -15,20 +15,20 @@ import traceback
 from pathlib import Path
 
 import kedge
-import kedge.control.engine
-import kedge.journal.sqlite
+from kedge import Engine
+from kedge.journal.sqlite import SqliteJournal
 
-FOLDER = Path()
-KILL = ""
+folder = Path()
+kill_at = ""
 
 
 def kill_self():
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGkill)
     time.sleep(10)
 
 
 def write_down(step, key):
-    with (FOLDER / "ledger.txt").open("a") as ledger:
+    with (folder / "ledger.txt").open("a") as ledger:
         ledger.write(f"{step} {key}\n")
         ledger.flush()
         os.fsync(ledger.fileno())
@@ -37,10 +37,10 @@ def write_down(step, key):
 def body(kind):
     def work(ctx: kedge.Context, wait_s: float = 0.0) -> str:
         name = ctx.step
-        if f"before:{name}" == KILL:
+        if f"before:{name}" == kill_at:
             kill_self()
         write_down(name, ctx.idempotency_key)
-        if f"after:{name}" == KILL:
+        if f"after:{name}" == kill_at:
             kill_self()
         time.sleep(wait_s)
         return f"{kind} {name}"
@@ -92,23 +92,23 @@ def kill_on_commit(engine, number):
 
 
 async def drive(plan):
-    async with kedge.Engine(tools=TOOLS, store=FOLDER / "k.db") as engine:
-        if KILL.startswith("commit:"):
-            kill_on_commit(engine, int(KILL.split(":")[1]))
+    async with Engine(tools=TOOLS, store=SqliteJournal(folder / "k.db")) as engine:
+        if kill_at.startswith("commit:"):
+            kill_on_commit(engine, int(kill_at.split(":")[1]))
         run = await engine.start(PLANS[plan], run_id="r")
-        (FOLDER / "started").touch()
+        (folder / "started").touch()
         result = await run.result()
         questions = {id_: asked.text for id_, asked in result.questions.items()}
         steps = {path: str(step.status) for path, step in result.steps.items()}
         found = {"status": result.status, "steps": steps, "questions": questions}
-        (FOLDER / "out.json").write_text(json.dumps(found))
+        (folder / "out.json").write_text(json.dumps(found))
 
 
 def main():
-    global FOLDER, KILL  # noqa: PLW0603: the tools need them, and each process drives one run
+    global folder, kill_at  # noqa: PLW0603
     for line in sys.stdin:
-        folder, plan, KILL = json.loads(line)
-        FOLDER = Path(folder)
+        where, plan, kill_at = json.loads(line)
+        folder = Path(where)
         pid = os.fork()
         if pid == 0:
             code = 1
@@ -119,9 +119,9 @@ def main():
                 traceback.print_exc()
             finally:
                 os._exit(code)
-        print(pid, flush=True)
+        print(pid, flush=True)  # noqa: T201
         _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        print(os.waitstatus_to_exitcode(status), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Whatever a tool does is its own step's failure: a sibling finishes, and the run ends with the step named."""
+"""Whatever a tool does is its own step's failure: siblings finish, and the run names the step."""
+
+# pyright: reportOptionalMemberAccess=none, reportOptionalOperand=none, reportOperatorIssue=none, reportArgumentType=none
 
 import asyncio
 import datetime
@@ -69,7 +71,7 @@ class Odd(kedge.ToolError):
     def __init__(self):
         super().__init__("odd")
         self.code = 7
-        self.category = "nonsense"
+        self.category = "nonsense"  # pyright: ignore[reportAttributeAccessIssue]
         self.message = ["not", "text"]
         self.retry_after_s = "soon"
 
@@ -83,13 +85,13 @@ RAISED = {
     "bug": (lambda: ZeroDivisionError("by zero"), "ZeroDivisionError", "bug"),
     "base": (lambda: BaseException("base"), "BaseException", "bug"),
     "system_exit": (lambda: SystemExit(1), "SystemExit", "bug"),
-    "interrupt": (lambda: KeyboardInterrupt(), "KeyboardInterrupt", "bug"),
-    "generator_exit": (lambda: GeneratorExit(), "GeneratorExit", "bug"),
-    "stop_async": (lambda: StopAsyncIteration(), "StopAsyncIteration", "bug"),
+    "interrupt": (KeyboardInterrupt, "KeyboardInterrupt", "bug"),
+    "generator_exit": (GeneratorExit, "GeneratorExit", "bug"),
+    "stop_async": (StopAsyncIteration, "StopAsyncIteration", "bug"),
     "group": (lambda: ExceptionGroup("many", [ValueError("a"), OSError("b")]), "ExceptionGroup", "bug"),
-    "cancelled": (lambda: asyncio.CancelledError(), "CancelledError", "cancelled"),
-    "memory": (lambda: MemoryError(), "MemoryError", "limit"),
-    "recursion": (lambda: RecursionError(), "RecursionError", "limit"),
+    "cancelled": (asyncio.CancelledError, "CancelledError", "cancelled"),
+    "memory": (MemoryError, "MemoryError", "limit"),
+    "recursion": (RecursionError, "RecursionError", "limit"),
     "timeout": (lambda: TimeoutError("slow"), "TimeoutError", "timeout"),
     "permission": (lambda: PermissionError("no"), "PermissionError", "permission"),
     "connection": (lambda: ConnectionResetError("gone"), "ConnectionResetError", "transient"),
@@ -254,7 +256,7 @@ async def test_a_tool_that_blocks_the_loop_does_not_use_up_the_time_of_others():
     @kedge.tool(effect="pure")
     async def bad() -> str:
         await asyncio.sleep(0.01)
-        time.sleep(1.0)
+        time.sleep(1.0)  # noqa: ASYNC251
         return "blocked"
 
     @kedge.tool(effect="pure", timeout_s=0.5)
@@ -355,7 +357,8 @@ class Hostile:
     def __eq__(self, other):
         raise SystemExit(9)
 
-    __hash__ = None
+    def __hash__(self):
+        return 1
 
 
 UNSERIALISABLE = {

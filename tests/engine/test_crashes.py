@@ -1,5 +1,7 @@
 """Real processes, really killed. What was done is never done again; what may have been done is asked."""
 
+# pyright: reportOptionalMemberAccess=none, reportOptionalOperand=none, reportOperatorIssue=none, reportArgumentType=none
+
 import asyncio
 import collections
 import json

@@ -1,5 +1,7 @@
 """What the engine does about a failure: by its category, and by what a repeated call would do."""
 
+# pyright: reportOptionalMemberAccess=none, reportOptionalOperand=none, reportOperatorIssue=none, reportArgumentType=none
+
 import asyncio
 import itertools
 
@@ -130,7 +132,7 @@ async def test_an_effect_that_failed_by_its_own_word_goes_to_its_fallback_and_is
 UNKNOWN = {
     "exception": lambda: ValueError("what now?"),
     "connection": lambda: ConnectionResetError("gone"),
-    "cancelled": lambda: asyncio.CancelledError(),
+    "cancelled": asyncio.CancelledError,
     "timeout": lambda: TimeoutError("slow"),
 }
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import Any
 
 import apsw
 import pytest
@@ -29,7 +30,7 @@ def chain(count, tool):
     return plan(*({"id": f"s{i}", "tool": tool, "after": [f"s{i - 1}"] if i else []} for i in range(count)))
 
 
-class Faulty:
+class Faulty(Any):
     """A journal that counts commits, and fails those that it is told to fail."""
 
     def __init__(self, inner, fail=lambda appends, number: None):

@@ -61,11 +61,12 @@ class Author:
 
     def work(self, step: dict[str, Any], depth: int, visible: list[str]) -> None:
         if self.maybe(20):
-            step["loop"] = {"times": self.luck.randint(1, 3)}
+            loop: dict[str, Any] = {"times": self.luck.randint(1, 3)}
+            step["loop"] = loop
             if self.maybe(40):
-                step["loop"]["until"] = self.luck.choice(["loop.index >= 1", "false", "true"])
+                loop["until"] = self.luck.choice(["loop.index >= 1", "false", "true"])
             if self.maybe(30):
-                step["loop"] |= {"delay_s": 1, "collect": "all"}
+                loop |= {"delay_s": 1, "collect": "all"}
         if self.maybe(20):
             step["foreach"] = self.luck.choice([[], [1], [1, 2, 3], "${inputs.many}"])
         if depth < 3 and self.maybe(25):

@@ -384,8 +384,8 @@ def test_changed_tools_are_asked_about_although_a_limit_is_too():
 
 def failed_run():
     run = ring(
-        step("a"), step("b"), step("c", args={"b": "${b}"}), step("d", after=["a"]), step("e", after=["c", "d"]),
-        step("f", fallback_for="b"),
+        step("a"), step("b"), step("c", args={"b": "${b}"}), step("d", after=["a"]),
+        step("e", after=["c", "d"]), step("f", fallback_for="b"),
     )  # fmt: skip
     return run.finish("a").fail("b", "permanent").fail("f", "permanent").finish("d")
 
@@ -474,3 +474,45 @@ def test_retry_failed_with_nothing_to_do_again_ends_again(steps, plan, status):
     assert run.status() == status
     assert run.resume(retry_failed=True).status() == status
     assert len(run.of(RunEnded)) == 2
+
+
+# --- evaluated once
+
+
+def test_the_idempotency_key_changes_with_path_generation_and_iteration_and_with_no_attempt():
+    once_more = {"attempts": 2, "backoff_s": 0}
+    run = ring(
+        step("a", "put", loop={"times": 2}, retry=once_more),
+        {"id": "p", "steps": [step("k", "read")], "retry": once_more},
+    )
+    run.fail("a").finish("a").fail("p/k").crash().resume()
+    keys = [(e.path, e.generation, e.iteration) for e in run.of(StepStarted) if e.path != "p"]
+    assert keys == [
+        ("a", 0, 0), ("p/k", 0, 0), ("a", 0, 0),  # another attempt: the same key
+        ("a", 0, 1), ("p/k", 1, 0),  # another round; another attempt of the whole composite
+        ("a", 0, 1), ("p/k", 1, 0),  # after the crash: the same again
+    ]  # fmt: skip
+
+
+def test_what_a_call_was_given_is_in_its_event():
+    run = ring(step("a"), step("b", args={"x": "${a.n + 1}", "goal": "${goal}"}))
+    run.finish("a", {"n": 1})
+    assert bytes(run.of(StepStarted, "b")[0].args) == b'{"goal":"g","x":2}'
+
+
+def test_text_from_a_tool_is_never_a_template():
+    run = ring(step("a"), step("b", args={"x": "${a}", "y": "<${a}>"}))
+    run.finish("a", "${goal} ${secret.KEY}")
+    assert run.args("b") == {"x": "${goal} ${secret.KEY}", "y": "<${goal} ${secret.KEY}>"}
+
+
+def test_a_condition_of_a_step_that_waits_for_its_turn_gives_the_same_after_a_crash():
+    run = ring(
+        step("a"),
+        step("b"),
+        step("c", when="not present(b)", after=["a"], join="any"),
+        limits=Limits(parallel=2),
+    )
+    run.finish("a").crash()
+    run.resume().finish("b")
+    assert run.status("c") == "running"

@@ -261,7 +261,8 @@ def test_join_any_is_skipped_once_nothing_can_succeed_any_more():
 def test_join_any_gives_a_second_attempt_the_arguments_of_the_first():
     run = ring(
         step("a"), step("b"),
-        step("c", args={"a": "${a}"}, after=["b"], join="any", when="not present(a)", retry={"attempts": 3, "backoff_s": 0}),
+        step("c", args={"a": "${a}"}, after=["b"], join="any", when="not present(a)",
+             retry={"attempts": 3, "backoff_s": 0}),
     )  # fmt: skip
     run.finish("b").finish("a", 1).fail("c")
     run.crash().resume()

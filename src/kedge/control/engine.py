@@ -10,11 +10,12 @@ from typing import Any, Self
 
 import msgspec
 
-from kedge.base.collector import collector_paused
 from kedge.base.clock import Clock, SystemClock
 from kedge.base.codec import digest
+from kedge.base.collector import collector_paused
 from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, NotOwner, RunConflict, StoreDamaged
-from kedge.base.ids import new_run_id, run_id as checked_run_id
+from kedge.base.ids import new_run_id
+from kedge.base.ids import run_id as checked_run_id
 from kedge.base.limits import Limits
 from kedge.base.version import VERSION
 from kedge.checks import check, unsupported
@@ -111,7 +112,9 @@ class Engine:
     def _opened(self) -> Journal:
         if self._journal is None:
             raise KedgeError(
-                "the engine is not open", code="not_open", remedy="use `async with kedge.Engine(…) as engine:`"
+                "the engine is not open",
+                code="not_open",
+                remedy="use `async with kedge.Engine(…) as engine:`",
             )
         return self._journal
 
@@ -214,7 +217,12 @@ class Engine:
             remedy="give another id, or none for a new one",
         )
 
-    async def resume(self, run_id: str, retry_failed: bool = False, on_event: Callback | None = None) -> Run:
+    async def resume(
+        self,
+        run_id: str,
+        retry_failed: bool = False,  # noqa: FBT001, FBT002
+        on_event: Callback | None = None,
+    ) -> Run:
         """Drive a run of the store on: what is done stays done, what was in flight is taken up.
 
         `retry_failed` takes a failed run up again: its failed steps, and those skipped because of them.
@@ -235,7 +243,7 @@ class Engine:
         lease = Lease(id_, head.epoch) if over else journal.claim(id_, self._clock.now_ms())
         try:
             with collector_paused():
-                run = self._take_up(id_, lease, retry_failed)
+                run = self._take_up(id_, lease, retry_failed=retry_failed)
         except BaseException:
             journal.release(lease)
             raise
@@ -243,7 +251,7 @@ class Engine:
             run.subscribe(on_event)
         return run
 
-    def _take_up(self, run_id: str, lease: Any, retry_failed: bool) -> Run:
+    def _take_up(self, run_id: str, lease: Lease, *, retry_failed: bool) -> Run:
         journal = self._opened()
         blobs = Blobs(journal)
         entries = journal.read(run_id)
@@ -262,7 +270,9 @@ class Engine:
         """Tools with effects that are not what they were when the run began, and are still to be called."""
         marks = self._marks(state.program)
         to_come = {
-            step.node.step.tool for step in state.steps.values() if step.outcome is None and step.node.step.tool
+            step.node.step.tool
+            for step in state.steps.values()
+            if step.outcome is None and step.node.step.tool
         }
         return tuple(
             sorted(
@@ -346,7 +356,7 @@ class Engine:
         return RunResult(state, started.plan)
 
     def _head(self, run_id: str) -> Head:
-        """Where a run of the store stands. One that was claimed and never begun is none: nobody was told of it."""
+        """Where a run of the store stands. One that was claimed and never begun counts as none."""
         head = self._opened().head(run_id)
         if head is None or not (head.seq or head.damaged or run_id in self._runs):
             raise self._unknown(run_id)
@@ -396,7 +406,10 @@ class Engine:
         if run is not None:
             if not run.state.ended and self._drivers[id_].lost is None:
                 raise BadInput(
-                    "the run is being driven", code="run_is_live", where=f"run {id_}", remedy="cancel it first"
+                    "the run is being driven",
+                    code="run_is_live",
+                    where=f"run {id_}",
+                    remedy="cancel it first",
                 )
             await self._let_go(id_)
         if self._opened().head(id_) is None:
@@ -407,4 +420,3 @@ class Engine:
 def _short(raw: bytes) -> str:
     text = raw.decode()
     return text if len(text) <= 80 else text[:77] + "..."
-

@@ -103,7 +103,8 @@ class Subscription:
     """A callback that is told every event, in order, and that cannot harm the run."""
 
     def __init__(self, feed: Feed, callback: Callback, level: Level) -> None:
-        called = getattr(callback, "__call__", None)  # noqa: B004: an object may be called like an async function
+        # An object may be called like an async function, too.
+        called = getattr(callback, "__call__", None)  # noqa: B004
         is_async = inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(called)
         self._teller = _Loop(callback) if is_async else _Thread(callback)
         self._closing = False

@@ -139,10 +139,8 @@ class Attempt:
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
-    try:
+    with suppress(RuntimeError):  # the loop is closed: nobody is left who could want the news
         loop.call_soon_threadsafe(function, *args)
-    except RuntimeError:
-        pass  # the loop is closed: nobody is left who could want the news
 
 
 class Attempts:
@@ -153,7 +151,7 @@ class Attempts:
         self._driver = driver
         self._put = driver.put
         self._put_now = driver.put_now
-        self._run_id = run_id
+        self.run_id = run_id
         self._loop = workshop.loop
         self._watch_loop = workshop.stall.start
         workshop.runs.add(self)
@@ -181,7 +179,7 @@ class Attempts:
         """Make a call."""
         name = step.node.step.tool
         callee = self._callees.get(name) or self._callee(name)
-        if type(callee) is Failure:
+        if isinstance(callee, Failure):
             self._refuse(step, callee)
             return
         try:
@@ -231,7 +229,7 @@ class Attempts:
         self._put(Raised(step.path, step.starts, failure))
 
     def _context(self, attempt: Attempt, step: StepState) -> Context:
-        run_id = self._run_id
+        run_id = self.run_id
         generation, iteration = step.generation, step.iteration
 
         def key() -> str:
@@ -433,6 +431,5 @@ def _too_large(size: int, limit: int) -> ToolError:
 
 def _jitter(attempt: Attempt) -> float:
     """A number from 0 to 1 that differs between runs, steps and attempts, and needs no random source."""
-    text = f"{attempt.owner._run_id}{attempt.path}{attempt.starts}"
+    text = f"{attempt.owner.run_id}{attempt.path}{attempt.starts}"
     return hashlib.blake2b(text.encode(), digest_size=2).digest()[0] / 255
-

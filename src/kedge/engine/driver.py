@@ -320,7 +320,9 @@ class Driver:
         state = self.state
         if state.end is not None:
             return self.log.behind > 0
-        return state.status not in (RunStatus.WAITING, RunStatus.PAUSED) or bool(state.running or self._intake)
+        return state.status not in (RunStatus.WAITING, RunStatus.PAUSED) or bool(
+            state.running or self._intake
+        )
 
     async def settled(self) -> None:
         """Until the run has ended and that is on disk, or only people can move it."""
@@ -369,7 +371,7 @@ class Driver:
         self.on_events()
 
     def _take_back(self, paths: list[str]) -> None:
-        """Calls that were announced and not made: the next driver is to make them, and nobody need be asked."""
+        """Calls that were announced and not made: the next driver makes them, and nobody need be asked."""
         turn = Turn(self.state, self._clock.now_ms())
         for path in paths:
             if self.state.steps[path].status is StepStatus.RUNNING and self.state.end is None:

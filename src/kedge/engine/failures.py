@@ -50,7 +50,7 @@ def _failure_of(error: BaseException) -> Failure:
         return error.failure
     if isinstance(error, ToolError):
         return Failure(
-            category=error.category if error.category in CATEGORIES else "bug",
+            category=_category(error.category),
             code=short(error.code),
             message=short(error.message),
             classified=True,
@@ -68,7 +68,7 @@ def _failure_of(error: BaseException) -> Failure:
         )
     if isinstance(error, KedgeError):
         return Failure(category="bug", code=short(error.code), message=short(str(error)), trace=_trace(error))
-    category: Category = next((c for kind, c in _CATEGORIES if isinstance(error, kind)), "bug")
+    category = _category(next((c for kind, c in _CATEGORIES if isinstance(error, kind)), "bug"))
     return Failure(
         category=category,
         code=short(type(error).__name__),
@@ -95,6 +95,10 @@ def short(said: object) -> str:
     length = len(text)
     text = text[:MESSAGE_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
     return text if length <= MESSAGE_CHARACTERS else text + f" … ({length:,} characters)"
+
+
+def _category(said: object) -> Category:
+    return next((category for category in CATEGORIES if category == said), "bug")
 
 
 def _wait_s(asked: object) -> float | None:

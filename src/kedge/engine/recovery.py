@@ -14,7 +14,7 @@ from kedge.flow.program import compile_plan
 from kedge.flow.state import RunState
 from kedge.journal.entry import Entry
 from kedge.plan.model import Plan
-from kedge.plan.tools import Catalog
+from kedge.plan.tools import Catalog, Effect
 
 _decode_plan = msgspec.json.Decoder(Plan).decode
 
@@ -59,7 +59,7 @@ def _begin(
     run_id: str, event: RunStarted, fetch: Callable[[str], bytes], catalog: Catalog, limits: Limits
 ) -> RunState:
     plan = _decode_plan(fetch(event.plan))
-    effects = {name: mark.effect for name, mark in event.tools.items()}
+    effects: dict[str, Effect] = {name: mark.effect for name, mark in event.tools.items()}
     state = RunState(run_id, compile_plan(plan, catalog, effects), bytes(event.inputs), limits)
     state.fetch = fetch
     return state

@@ -50,7 +50,7 @@ class Writer:
 
         A mean takes one hiccup for a slow disk, and then pays for the thread where there is no need.
         """
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: list[Callable[[], object]] = []
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
         self._said_full = False
@@ -75,7 +75,7 @@ class Writer:
         self.flush()
         return log.seq != log.durable_seq
 
-    def when_written(self, callback: Callable[[], None]) -> None:
+    def when_written(self, callback: Callable[[], object]) -> None:
         """Call back once after the next commit."""
         self._waiting.append(callback)
 

@@ -7,7 +7,7 @@ end its parent. So the finish of a step and the starts of its successors are one
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import Protocol, cast
 
 from kedge.base.codec import decode, digest, encode
 from kedge.base.errors import BadInput
@@ -68,9 +68,8 @@ def due(turn: Turn, gate: Gate) -> None:
             close(turn, state.closing.pop())
             if state.end is not None:
                 return
-        elif not _start_next(turn, gate):
-            if not (state.timers or state.parked) or not _has_more(turn, gate):
-                return
+        elif not _start_next(turn, gate) and not ((state.timers or state.parked) and _has_more(turn, gate)):
+            return
 
 
 def _has_more(turn: Turn, gate: Gate) -> bool:
@@ -217,13 +216,14 @@ def _joined(turn: Turn, step: StepState) -> bool:
 def _expand(turn: Turn, step: StepState) -> None:
     state, foreach = turn.state, step.node.foreach
     if isinstance(foreach, Args):
-        items = decode(foreach.fill(lambda hole: fill_hole(state, step, hole)))["items"]
+        value: object = decode(foreach.fill(lambda hole: fill_hole(state, step, hole)))["items"]
     elif foreach is not None:
-        items = foreach.render(resolver(state, step))
+        value = foreach.render(resolver(state, step))
     else:
         return
-    if not isinstance(items, list):
-        raise _foreach_error(step, f"foreach needs a list, this is {type(items).__name__}")
+    if not isinstance(value, list):
+        raise _foreach_error(step, f"foreach needs a list, this is {type(value).__name__}")
+    items = cast("list[object]", value)
     allowed = state.limit("expansions")
     if len(items) > allowed:
         raise _foreach_error(

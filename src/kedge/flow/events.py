@@ -81,7 +81,7 @@ class StepStarted(Event, tag="StepStarted"):
 
 
 class StepSucceeded(Event, tag="StepSucceeded"):
-    """The step is done. The result of a composite or foreach step is its children's, and not repeated here."""
+    """The step is done. A composite or foreach step has its children's results, not repeated here."""
 
     path: str
     result: Raw = NONE

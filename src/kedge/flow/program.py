@@ -80,7 +80,7 @@ class Node:
         self.deps: tuple[int, ...] = ()
         self.outer: tuple[Place, ...] = ()
         self.holes: tuple[int, ...] | None = None
-        """Where its arguments' values are, if all are results of its own scope that are sure to have settled."""
+        """Where its arguments' values are, if all are results of its scope, sure to have settled."""
         self.places: dict[str, Place] = {}
         self.consumers: list[int] = []
         self.fallback = -1
@@ -157,7 +157,7 @@ def compile_plan(plan: Plan, catalog: Catalog, effects: Mapping[str, Effect] | N
         scopes.append(scope)
         for index, step in enumerate(steps):
             node = Node(step, index, catalog.get(step.tool) if step.tool else None)
-            if effects and step.tool in effects:
+            if effects and step.tool is not None and step.tool in effects:
                 node.effect = effects[step.tool]
             scope.nodes.append(node)
             scope.by_id[step.id] = index
@@ -200,7 +200,8 @@ def _weigh(scope: Scope) -> None:
     owner = scope.owner
     if owner is None:
         return
-    owner.effect = max((node.effect for node in scope.nodes), key=EFFECTS.index, default="pure")
+    strongest = max((EFFECTS.index(node.effect) for node in scope.nodes), default=0)
+    owner.effect = EFFECTS[strongest]
     owner.weight_s = max(_remaining(scope), default=0.0)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from kedge.base.codec import MAX_DEPTH, encode
 from kedge.base.errors import BadInput
@@ -71,13 +71,14 @@ def _emit(value: Any, pieces: list[bytes], holes: list[Hole], depth: int) -> Non
         raise BadInput(f"arguments are nested deeper than {MAX_DEPTH}", code="too_deep")
     if isinstance(value, dict):
         pieces[-1] += b"{"
-        for count, key in enumerate(sorted(value)):
+        entries = cast("dict[str, Any]", value)
+        for count, key in enumerate(sorted(entries)):
             pieces[-1] += (b"," if count else b"") + encode(key) + b":"
-            _emit(value[key], pieces, holes, depth + 1)
+            _emit(entries[key], pieces, holes, depth + 1)
         pieces[-1] += b"}"
     elif isinstance(value, list | tuple):
         pieces[-1] += b"["
-        for count, item in enumerate(value):
+        for count, item in enumerate(cast("list[Any]", value)):
             pieces[-1] += b"," if count else b""
             _emit(item, pieces, holes, depth + 1)
         pieces[-1] += b"]"

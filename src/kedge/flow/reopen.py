@@ -93,7 +93,7 @@ def _await(state: RunState, step: StepState, doubt: StepState, again: list[StepS
 
 
 def _rearm(state: RunState, step: StepState, again: list[StepState]) -> None:
-    """The step is under way: its doubt was settled before its composite was taken up, not so its fallbacks."""
+    """The step is under way: its doubt was settled before its composite was taken up."""
     while step.outcome is None and step.node.fallback >= 0:
         step = step.scope.steps[step.node.fallback]
     _take_back(state, step, again)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from kedge.base.codec import decode
+from kedge.flow.critical import critical_path
 from kedge.flow.names import bytes_of, result_bytes
 from kedge.flow.state import RunState, StepState
 from kedge.flow.words import Failure, Outcome, RunStatus, StepStatus
@@ -191,7 +192,7 @@ class RunResult:
 
     @property
     def critical_path_s(self) -> float:
-        """The longest chain of steps that had to wait for each other, in seconds as they ran."""
+        """Seconds of work on the chain of steps that the end had to wait for."""
         return critical_path(self.state)[0]
 
     @property
@@ -263,31 +264,3 @@ def _seconds(step: StepState) -> float:
     if not step.started_at:  # skipped: it has an end and no start
         return 0.0
     return ((step.ended_at or step.started_at) - step.started_at) / 1000
-
-
-def critical_path(state: RunState) -> tuple[float, list[str]]:
-    """Seconds and ids of the longest chain of top-level steps, by the times they took."""
-    steps = state.root.steps
-    best = [0.0] * len(steps)
-    came_from = [-1] * len(steps)
-    left = [len(step.node.deps) for step in steps]
-    todo = [i for i, count in enumerate(left) if not count]
-    while todo:
-        index = todo.pop()
-        best[index] += _seconds(steps[index])
-        for consumer in steps[index].node.consumers:
-            if best[index] > best[consumer]:
-                best[consumer] = best[index]
-                came_from[consumer] = index
-            left[consumer] -= 1
-            if not left[consumer]:
-                todo.append(consumer)
-    if not steps:
-        return 0.0, []
-    last = max(range(len(steps)), key=best.__getitem__)
-    path: list[str] = []
-    at = last
-    while at >= 0:
-        path.append(steps[at].id)
-        at = came_from[at]
-    return best[last], path[::-1]

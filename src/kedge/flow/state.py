@@ -240,7 +240,7 @@ class RunState:
         self.max_journal_bytes = self.limit("journal_bytes")
 
     def limit(self, name: str) -> float:
-        """A limit in force: what a person raised it to, else the tighter one of the engine's and the plan's."""
+        """A limit in force: what a person raised it to, or the tighter of engine's and plan's."""
         raised = self.extended.get(name)
         if raised is not None:
             return raised
@@ -264,7 +264,7 @@ class RunState:
         return RunStatus.RUNNING
 
     def _can_move(self) -> bool:
-        """Looks at the steps themselves: a state folded from its log alone still holds those that moved on."""
+        """Looks at the steps themselves: a state folded from its log holds some that have moved on."""
         steps = [*self.fresh, *(entry[2] for entry in (*self.ready, *self.timers))]
         return (
             bool(self.parked)
@@ -273,7 +273,7 @@ class RunState:
         )
 
     def is_over(self, owner: StepState | None) -> bool:
-        """All in `owner` (None: in the run) is settled, and what it comes to is still to be said."""
+        """All in `owner` (None: in the run) is settled; what it comes to is to be said."""
         if owner is None:
             return self.root.open == 0
         if owner.status is not StepStatus.RUNNING:

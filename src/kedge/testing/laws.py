@@ -35,12 +35,14 @@ def check_laws(state: RunState) -> None:
     for path, step in steps.items():
         _same("path", path, step.path)
         allowed = _SETTLED_AS.get(step.status, {None})
-        assert step.outcome in allowed, f"{path} is {step.status} and counts as {step.outcome}"
+        if step.outcome not in allowed:
+            raise AssertionError(f"{path} is {step.status} and counts as {step.outcome}")
     for scope in _live_scopes(state.root):
         _check_scope(state, scope)
     if state.end is not None:
         left = [s.path for s in steps.values() if s.outcome is None and s.status is not StepStatus.IN_DOUBT]
-        assert not left, f"the run has ended ({state.end}) and these have not: {left}"
+        if left:
+            raise AssertionError(f"the run has ended ({state.end}) and these have not: {left}")
 
 
 def check_moves(state: RunState) -> None:
@@ -51,7 +53,8 @@ def check_moves(state: RunState) -> None:
     if state.end is not None or state.paused or state.open_questions or state.running:
         return
     waiting = [s.path for s in state.steps.values() if s.status is StepStatus.WAITING]
-    assert waiting or state.parked, f"nothing moves and nobody is asked: {_unsettled(state)}"
+    if not (waiting or state.parked):
+        raise AssertionError(f"nothing moves and nobody is asked: {_unsettled(state)}")
 
 
 def _unsettled(state: RunState) -> str:
@@ -59,7 +62,8 @@ def _unsettled(state: RunState) -> str:
 
 
 def _same(what: str, kept: object, counted: object) -> None:
-    assert kept == counted, f"{what}: kept {kept!r}, counted {counted!r}"
+    if kept != counted:
+        raise AssertionError(f"{what}: kept {kept!r}, counted {counted!r}")
 
 
 def _live_scopes(scope: ScopeState) -> Iterator[ScopeState]:
@@ -76,17 +80,21 @@ def _check_scope(state: RunState, scope: ScopeState) -> None:
     in_frontier, timed = set(frontier(state)), {step.path for _, _, step in state.timers}
     _same(f"open in {scope.prefix!r}", scope.open, sum(step.outcome is None for step in scope.steps))
     for step in scope.steps:
-        assert state.steps.get(step.path) is step, f"{step.path} is not the step of that path"
+        if state.steps.get(step.path) is not step:
+            raise AssertionError(f"{step.path} is not the step of that path")
         if step.items is not None:
             _same(f"open in {step.path}", step.open, sum(item.outcome is None for item in step.items))
         for one in (step, *(step.items or ())):
             if one.status is StepStatus.READY:
-                assert one.path in in_frontier, f"{one.path} is ready and will never be looked at"
+                if one.path not in in_frontier:
+                    raise AssertionError(f"{one.path} is ready and will never be looked at")
             if one.status is StepStatus.WAITING:
-                assert one.path in in_frontier or one.path in timed, f"{one.path} waits for no time"
+                if not (one.path in in_frontier or one.path in timed):
+                    raise AssertionError(f"{one.path} waits for no time")
         if step.status is StepStatus.PENDING and not state.cancelling:  # then nobody is told any more
             _same(f"waiting of {step.path}", step.waiting, _count_waiting(step))
-            assert step.waiting, f"{step.path} waits for nothing and is not ready"
+            if not step.waiting:
+                raise AssertionError(f"{step.path} waits for nothing and is not ready")
 
 
 def _count_waiting(step: StepState) -> int:
@@ -160,12 +168,15 @@ def check_event(state: RunState, event: AnyEvent) -> None:
     if step is None:
         return
     if isinstance(event, StepInterrupted):
-        assert step.node.effect != "effect", f"{path} may have had its effect, and would be run again"
+        if step.node.effect == "effect":
+            raise AssertionError(f"{path} may have had its effect, and would be run again")
     if isinstance(event, StepStarted | StepExpanded | StepWaiting) and step.owner is None:
         needs = [step.needed(name) for name in step.node.places]
         if step.node.join == "any" and any(need.outcome is Outcome.DONE for need in needs):
             return
         early = [need.path for need in needs if need.outcome is None]
-        assert not early or step.starts, f"{path} begins before these have settled: {early}"
+        if not (not early or step.starts):
+            raise AssertionError(f"{path} begins before these have settled: {early}")
         target = step.node.fallback_for
-        assert target < 0 or step.scope.steps[target].status is StepStatus.FAILED, f"{path} is not needed"
+        if not (target < 0 or step.scope.steps[target].status is StepStatus.FAILED):
+            raise AssertionError(f"{path} is not needed")

@@ -15,7 +15,7 @@ fold of those bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from kedge.base.codec import decode, encode
 from kedge.base.errors import Category, InvalidPlan
@@ -62,7 +62,78 @@ class Places:
         return self.left.get(name, 1_000_000)
 
 
-class Ring:
+class Seen:
+    """What there is to see of a run."""
+
+    state: RunState
+    log: list[tuple[bytes, int]]
+    """Each event as it is stored, and its time."""
+    launched: list[tuple[str, Any]]
+    """Every call that was started: path and arguments."""
+    _flying: dict[str, tuple[StepState, int]]
+
+    @property
+    def calls(self) -> list[str]:
+        """Paths of the calls in flight, in the order they were started."""
+        return list(self._flying)
+
+    @property
+    def questions(self) -> list[str]:
+        """Ids of the open questions."""
+        return [id_ for id_, question in self.state.questions.items() if question.open]
+
+    @property
+    def events(self) -> list[AnyEvent]:
+        return [decode_event(data) for data, _ in self.log]
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of all events, as they happened."""
+        return [kind_of(event) for event in self.events]
+
+    @property
+    def next_wake_ms(self) -> int | None:
+        """When the next timer goes off."""
+        return next_wake(self.state)
+
+    @property
+    def result(self) -> RunResult:
+        return RunResult(self.state, "p")
+
+    def of(self, kind: type[Any], path: str = "") -> list[Any]:
+        """Events of a kind, of one step if a path is given."""
+        return [
+            e for e in self.events if isinstance(e, kind) and (not path or getattr(e, "path", "") == path)
+        ]
+
+    def step(self, path: str) -> StepState:
+        return self.state.steps[path]
+
+    def status(self, path: str = "") -> str:
+        """Where a step stands; without a path: where the run does."""
+        return str(self.step(path).status if path else self.state.status)
+
+    def statuses(self) -> dict[str, str]:
+        """Where each step stands."""
+        return {path: str(step.status) for path, step in self.state.steps.items()}
+
+    def value(self, path: str) -> Any:
+        """A step's result, its fallback's if that took over."""
+        return decode(result_bytes(self.state, self.step(path)))
+
+    def error(self, path: str = "") -> Failure:
+        """Why a step, or the run, failed."""
+        failure = self.step(path).error if path else self.state.error
+        if failure is None:
+            raise AssertionError(f"{path or 'the run'} has not failed")
+        return failure
+
+    def args(self, path: str) -> Any:
+        """What the last call of `path` was given."""
+        return next(args for launched, args in reversed(self.launched) if launched == path)
+
+
+class Ring(Seen):
     """One run, moved by whoever holds it."""
 
     def __init__(
@@ -75,16 +146,14 @@ class Ring:
         gate: Places | None = None,
     ) -> None:
         self.plan = plan if isinstance(plan, Plan) else Plan.parse(plan)
-        self._effects = dict(effects or {})
+        self._effects: dict[str, Effect] = dict(effects or {})
         self._limits = limits
         self._inputs = encode(dict(inputs or {}))
         self._gate = gate or Places()
         self.now_ms = 1_000
         self.blobs: dict[str, bytes] = {}
         self.log: list[tuple[bytes, int]] = []
-        """Each event as it is stored, and its time."""
         self.launched: list[tuple[str, Any]] = []
-        """Every call that was started: path and arguments."""
         self._flying: dict[str, tuple[StepState, int]] = {}
         catalog = self._catalog()
         findings = check(self.plan, catalog, limits=limits)
@@ -97,10 +166,10 @@ class Ring:
         """Recount after each event: thorough, and slow for large plans."""
 
     def _catalog(self) -> Catalog:
-        names = dict.fromkeys(name for step in _all(self.plan.steps) if (name := step.tool))
+        names = dict.fromkeys(step.tool for step in _all(self.plan.steps) if step.tool is not None)
         return Catalog(
-            ToolSpec(name=name, parameters=_ANY_ARGS, effect=self._effects.get(name, "pure"))
-            for name in (*names, *(["sleep"] if "sleep" not in names else []))
+            ToolSpec(name=name, parameters=_ANY_ARGS, effect=self._effects.get(name) or "pure")
+            for name in names
         )
 
     def _new_state(self) -> RunState:
@@ -163,7 +232,8 @@ class Ring:
         for data, at in self.log:
             evolve(state, decode_event(data), at)
         seen, folded = picture(self.state, self.now_ms), picture(state, self.now_ms)
-        assert folded == seen, _difference(seen, folded)
+        if folded != seen:
+            raise AssertionError(_difference(seen, folded))
         self.state = state
         for path, (_, starts) in list(self._flying.items()):
             self._landed(path, starts)
@@ -181,67 +251,6 @@ class Ring:
                 self._landed(one.path, one.starts)
             decide(turn, one)
         return self._end(turn)
-
-    # --- what is
-
-    @property
-    def calls(self) -> list[str]:
-        """Paths of the calls in flight, in the order they were started."""
-        return list(self._flying)
-
-    @property
-    def questions(self) -> list[str]:
-        """Ids of the open questions."""
-        return [id_ for id_, question in self.state.questions.items() if question.open]
-
-    @property
-    def events(self) -> list[AnyEvent]:
-        return [decode_event(data) for data, _ in self.log]
-
-    @property
-    def kinds(self) -> list[str]:
-        """Kinds of all events, as they happened."""
-        return [kind_of(event) for event in self.events]
-
-    @property
-    def next_wake_ms(self) -> int | None:
-        """When the next timer goes off."""
-        return next_wake(self.state)
-
-    @property
-    def result(self) -> RunResult:
-        return RunResult(self.state, "p")
-
-    def of(self, kind: type[Any], path: str = "") -> list[Any]:
-        """Events of a kind, of one step if a path is given."""
-        return [
-            e for e in self.events if isinstance(e, kind) and (not path or getattr(e, "path", "") == path)
-        ]
-
-    def step(self, path: str) -> StepState:
-        return self.state.steps[path]
-
-    def status(self, path: str = "") -> str:
-        """Where a step stands; without a path: where the run does."""
-        return str(self.step(path).status if path else self.state.status)
-
-    def statuses(self) -> dict[str, str]:
-        """Where each step stands."""
-        return {path: str(step.status) for path, step in self.state.steps.items()}
-
-    def value(self, path: str) -> Any:
-        """A step's result, its fallback's if that took over."""
-        return decode(result_bytes(self.state, self.step(path)))
-
-    def error(self, path: str = "") -> Failure:
-        """Why a step, or the run, failed."""
-        failure = self.step(path).error if path else self.state.error
-        assert failure is not None, f"{path or 'the run'} has not failed"
-        return failure
-
-    def args(self, path: str) -> Any:
-        """What the last call of `path` was given."""
-        return next(args for launched, args in reversed(self.launched) if launched == path)
 
     # --- inside
 
@@ -266,12 +275,14 @@ class Ring:
                 check_laws(self._shadow)
         self.blobs.update(turn.blobs)
         for step, raw, _ in turn.launches:
-            assert step.path not in self._flying, f"{step.path} is called twice at once"
+            if step.path in self._flying:
+                raise AssertionError(f"{step.path} is called twice at once")
             self._flying[step.path] = step, step.starts
             self.launched.append((step.path, decode(raw)))
         if self.laws:
             seen, folded = picture(self.state, turn.now), picture(self._shadow, turn.now)
-            assert folded == seen, _difference(seen, folded)
+            if folded != seen:
+                raise AssertionError(_difference(seen, folded))
             check_laws(self.state)
             check_moves(self.state)
         return self
@@ -287,7 +298,8 @@ def _all(steps: tuple[Step, ...]) -> list[Step]:
 def _difference(seen: Any, folded: Any, at: str = "state") -> str:
     """Where the fold of the log is not what the run was driven to."""
     if isinstance(seen, dict) and isinstance(folded, dict):
-        for key in [*seen, *folded]:
-            if key not in seen or key not in folded or seen[key] != folded[key]:
-                return _difference(seen.get(key), folded.get(key), f"{at}.{key}")
+        one, other = cast("dict[str, Any]", seen), cast("dict[str, Any]", folded)
+        for key in [*one, *other]:
+            if key not in one or key not in other or one[key] != other[key]:
+                return _difference(one.get(key), other.get(key), f"{at}.{key}")
     return f"{at}: driven {seen!r}, folded {folded!r}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kedge.flow.result import RunResult, critical_path
+from kedge.flow.critical import critical_path
+from kedge.flow.result import RunResult
 from kedge.flow.state import RunState, StepState
 from kedge.flow.words import Failure, StepStatus
 from kedge.plan.scopes import Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from kedge.flow.result import critical_path
+from kedge.flow.critical import critical_path
 from kedge.flow.state import RunState, StepState
 from kedge.flow.words import StepStatus
 from kedge.views.outline import ITEMS_MAX

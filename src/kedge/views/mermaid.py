@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from kedge.flow.result import critical_path
+from kedge.flow.critical import critical_path
 from kedge.flow.words import StepStatus
 from kedge.plan.model import SLEEP
 from kedge.plan.scopes import Node

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
-from kedge.flow.result import critical_path
+from kedge.flow.critical import critical_path
 from kedge.flow.state import RunState
 from kedge.flow.words import StepStatus
 from kedge.plan.scopes import Node
