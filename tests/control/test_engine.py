@@ -167,7 +167,8 @@ async def test_a_damaged_run_is_flagged_and_harms_no_other(tmp_path):
         tables = [name for (name,) in db.execute("select name from sqlite_master where type = 'table'")]
         (events,) = [name for name in tables if name.startswith("event")]
         found = f"select rowid, data from {events} where instr(cast(data as text), 'StepStarted')"
-        row, data = db.execute(found).fetchone()
+        row, data = db.execute(found).fetchall()[0]
+        assert isinstance(data, bytes)
         db.execute(f"update {events} set data = ? where rowid = ?", (data.replace(b"4", b"5"), row))
     async with kedge.Engine(tools=[double], store=file) as engine:
         broken = next(id_ for id_ in ("bad", "good") if _is_damaged(engine, id_))
@@ -386,7 +387,7 @@ async def test_changed_tools_with_effects_are_asked_about(tmp_path):
         return 1
 
     @kedge.tool(effect="effect", name="send")
-    async def after(to: str, copy: bool = False) -> int:
+    async def after(to: str, copy: int = 0) -> int:
         return 2
 
     plan = kedge.Plan.parse(

@@ -1,5 +1,7 @@
 """Who follows a run misses nothing and hurts nobody."""
 
+# ruff: noqa: ASYNC110
+
 # pyright: reportRedeclaration=none
 
 import asyncio
@@ -294,5 +296,5 @@ async def test_an_event_reaches_its_follower_within_a_millisecond_or_so():
         run = await engine.start(plan(*steps))
         async for event in run.events():
             if event.kind == "step_succeeded":
-                delays.append(time.monotonic() - event.data["result"])
+                delays.append(time.monotonic() - event.data["result"])  # noqa: PERF401
     assert sorted(delays)[len(delays) // 2] < 0.01

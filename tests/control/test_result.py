@@ -121,7 +121,7 @@ def facts(result):
     steps = {
         path: (s.status, s.result, s.attempt, s.started_at, s.ended_at) for path, s in result.steps.items()
     }
-    names = "status outputs answer error version started_at ended_at counts groups critical_path_s plan_id".split()
+    names = "status outputs answer error version started_at ended_at counts groups critical_path_s".split()
     return steps, [getattr(result, name) for name in names]
 
 

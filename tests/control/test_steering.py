@@ -1,6 +1,7 @@
 """Cancel, pause, drain, close: what a person does to a live run, and what is left of it."""
 
-# pyright: reportPossiblyUnbound=none, reportArgumentType=none
+# pyright: reportPossiblyUnboundVariable=none, reportArgumentType=none
+# ruff: noqa: ASYNC110
 
 import asyncio
 import threading
@@ -283,7 +284,7 @@ async def test_a_call_that_was_not_made_when_the_engine_closed_is_made_later_wit
 
     store = tmp_path / "k.db"
     async with kedge.Engine(tools=[quick, send], store=store) as engine:
-        run = await engine.start(
+        await engine.start(
             plan({"id": "q", "tool": "quick"}, {"id": "a", "tool": "send", "after": ["q"]}), run_id="r"
         )
         engine._writer.full = "held by the test"

@@ -1,8 +1,8 @@
 """A program that drives runs and may be killed on the way. Not a test: the crash tests start it.
 
-Reads lines of JSON, [FOLDER, PLAN, KILL], and drives each in a process of its own, forked from this one, which
-has imported everything and opened nothing. KILL says where that process ends itself, as a kill from outside
-would. Answers each line with how the process ended; what it found out stands in FOLDER/out.json.
+Reads lines of JSON, [FOLDER, PLAN, KILL], and drives each in a process of its own, forked from this one,
+which has imported everything and opened nothing. KILL says where that process ends itself, as a kill from
+outside would. Answers each line with how the process ended; what it found out stands in FOLDER/out.json.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ import traceback
 from pathlib import Path
 
 import kedge
-from kedge import Engine
 from kedge.journal.sqlite import SqliteJournal
 
 folder = Path()
 kill_at = ""
+LOADED = (kedge.Engine, SqliteJournal)
 
 
 def kill_self():
-    os.kill(os.getpid(), signal.SIGkill)
+    os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(10)
 
 
@@ -92,7 +92,7 @@ def kill_on_commit(engine, number):
 
 
 async def drive(plan):
-    async with Engine(tools=TOOLS, store=SqliteJournal(folder / "k.db")) as engine:
+    async with kedge.Engine(tools=TOOLS, store=folder / "k.db") as engine:
         if kill_at.startswith("commit:"):
             kill_on_commit(engine, int(kill_at.split(":")[1]))
         run = await engine.start(PLANS[plan], run_id="r")

@@ -333,7 +333,7 @@ async def test_a_late_result_of_an_attempt_that_was_replaced_is_ignored():
     assert result.steps["bad"].result == "new"
 
 
-# --- what is returned
+# --- results
 
 
 def loop_value():

@@ -2,6 +2,7 @@
 
 # pyright: reportOptionalMemberAccess=none, reportOptionalOperand=none, reportOperatorIssue=none, reportArgumentType=none
 
+# ruff: noqa: ASYNC110
 import asyncio
 import collections
 import json

@@ -1,8 +1,9 @@
 """When things reach the disk, and what happens if they do not."""
 
+# pyright: reportArgumentType=none
+
 import asyncio
 import logging
-from typing import Any
 
 import apsw
 import pytest
@@ -30,7 +31,7 @@ def chain(count, tool):
     return plan(*({"id": f"s{i}", "tool": tool, "after": [f"s{i - 1}"] if i else []} for i in range(count)))
 
 
-class Faulty(Any):
+class Faulty:
     """A journal that counts commits, and fails those that it is told to fail."""
 
     def __init__(self, inner, fail=lambda appends, number: None):

@@ -10,7 +10,6 @@ from kedge.flow.events import (
     QuestionAnswered,
     QuestionAsked,
     RetryScheduled,
-    RunEnded,
     StepStarted,
     StepSucceeded,
 )
@@ -377,103 +376,6 @@ def test_changed_tools_are_asked_about_although_a_limit_is_too():
     run = ring(*(step(f"s{i}") for i in range(3)), limits=Limits(calls=2))
     run.crash().resume(changed_tools=("send",))
     assert [q.reason for q in run.of(QuestionAsked)] == ["limit", "tool_changed"]
-
-
-# --- taken up again
-
-
-def failed_run():
-    run = ring(
-        step("a"), step("b"), step("c", args={"b": "${b}"}), step("d", after=["a"]),
-        step("e", after=["c", "d"]), step("f", fallback_for="b"),
-    )  # fmt: skip
-    return run.finish("a").fail("b", "permanent").fail("f", "permanent").finish("d")
-
-
-def test_retry_failed_does_again_only_what_failed_and_what_was_skipped_for_it():
-    run = failed_run()
-    assert run.status() == "failed"
-    run.crash().resume(retry_failed=True)
-    assert (run.calls, run.status()) == (["b"], "running")
-    run.finish("b", 1).finish("c").finish("e")
-    assert run.status() == "done"
-    assert run.step("f").reason == "not_needed"
-    assert [path for path, _ in run.launched if path in "ad"] == ["a", "d"]
-
-
-def test_retry_failed_tries_the_fallback_again_after_its_target():
-    run = failed_run().resume(retry_failed=True)
-    assert run.fail("b", "permanent").calls == ["f"]
-    assert run.finish("f", 1).calls == ["c"]
-
-
-def test_retry_failed_takes_composites_and_items_up_where_they_were():
-    run = ring({"id": "p", "steps": [step("a"), step("b")]}, step("each", foreach=[1, 2]))
-    run.finish("p/a").fail("p/b", "permanent").finish("each[0]").fail("each[1]", "permanent")
-    assert run.status() == "failed"
-    run.crash().resume(retry_failed=True)
-    assert sorted(run.calls) == ["each[1]", "p/b"]
-    run.crash().resume()
-    run.finish("p/b", 2).finish("each[1]")
-    assert run.status() == "done"
-
-
-def test_retry_failed_does_again_what_was_optional_and_skipped_for_a_failure():
-    run = ring(step("a"), step("b", after=["a"], on_error="continue"), step("c", after=["b"]))
-    run.fail("a", "permanent")
-    assert run.statuses() == {"a": "failed", "b": "skipped", "c": "skipped"}
-    run.resume(retry_failed=True).finish("a").finish("b").finish("c")
-    assert run.status() == "done"
-
-
-def test_retry_failed_takes_a_cancelled_run_up():
-    run = ring(
-        step("a"),
-        step("b", after=["a"]),
-        {"id": "p", "loop": {"times": 2, "delay_s": 9}, "steps": [step("k")]},
-    )
-    run.finish("p#0/k", 1).send("cancel").fail("a", "cancelled")
-    assert run.status() == "cancelled"
-    run.crash().resume(retry_failed=True)
-    assert run.calls == ["a", "p#1/k"]  # its second round, not the first again
-    run.finish("a").finish("b").finish("p#1/k", 2)
-    assert run.status() == "done"
-
-
-def test_retry_failed_of_a_run_cancelled_between_target_and_fallback_ends():
-    run = ring(*(step("a"), step("b", fallback_for="a"), step("c", after=["a"])))
-    run.fail("a", "permanent").send("cancel").fail("b", "cancelled")
-    assert run.status() == "cancelled"
-    run.resume(retry_failed=True)
-    assert run.calls == ["a"]
-    assert run.fail("a", "permanent").finish("b").finish("c").status() == "done"
-
-
-def test_retry_failed_leaves_doubts_to_their_question():
-    run = ring(step("a", "send"), step("b", fallback_for="a"), step("c", after=["a"]))
-    run.send("cancel").fail("a", "cancelled")
-    run.crash().resume(retry_failed=True)
-    assert (run.status(), run.status("a"), run.calls) == ("waiting", "in_doubt", [])
-    assert run.answer("done").calls == ["c"]
-
-
-def test_retry_failed_after_a_stop_asks_again():
-    run = ring(*(step(f"s{i}") for i in range(3)), limits=Limits(calls=2))
-    run.answer("stop").finish("s0").finish("s1").resume(retry_failed=True)
-    assert (run.status(), len(run.questions)) == ("waiting", 1)
-
-
-@pytest.mark.parametrize(
-    ("steps", "plan", "status"),
-    [((step("a"),), {"outputs": {"x": "a.n"}}, "failed"), ((step("a", when="false"),), {}, "empty")],
-)
-def test_retry_failed_with_nothing_to_do_again_ends_again(steps, plan, status):
-    run = ring(*steps, **plan)
-    if run.calls:
-        run.finish("a", {})
-    assert run.status() == status
-    assert run.resume(retry_failed=True).status() == status
-    assert len(run.of(RunEnded)) == 2
 
 
 # --- evaluated once

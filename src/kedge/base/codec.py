@@ -15,6 +15,7 @@ import dataclasses
 import hashlib
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -23,6 +24,8 @@ from kedge.base.errors import NotSerializable
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _encode = _encoder.encode
+encode_plain: Callable[[Any], bytes] = _encoder.encode
+"""`encode` for what is known to be plain data already, a checked plan's for instance: no second look."""
 decode = msgspec.json.Decoder().decode
 
 _PLAIN = frozenset({str, bool, type(None)})

@@ -55,6 +55,8 @@ class Types:
     def __init__(self, plan: Plan, catalog: Catalog | None) -> None:
         self._plan = plan
         self._catalog = catalog
+        self._plain: dict[Node, frozenset[str]] = {}
+        """What `named` found for whole results: a plan's steps are named again and again."""
 
     def at_step(self, path: Path, node: Node) -> Reached:
         """What the path means in the fields of `node`. Names that mean nothing there are UNKNOWN."""
@@ -75,6 +77,22 @@ class Types:
                 return follow(_LOOP, keys, "loop")
             case _:
                 return self.anywhere(path)
+
+    def named(self, path: Path, node: Node) -> frozenset[str]:
+        """Names of the types at the end of a path, where schemas name one each; else none."""
+        step = node.names.get(path.root)
+        if step is not None and not path.keys and step in self._plain:
+            return self._plain[step]
+        found: set[str] = set()
+        for schema, _ in self.at_step(path, node).schemas:
+            kind = cast(Schema, schema).get("type") if isinstance(schema, Mapping) else None
+            if not isinstance(kind, str):
+                return frozenset()
+            found.add(kind)
+        names = frozenset(found)
+        if step is not None and not path.keys:
+            self._plain[step] = names
+        return names
 
     def anywhere(self, path: Path) -> Reached:
         """What the path means for names that mean the same everywhere."""

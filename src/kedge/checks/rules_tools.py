@@ -6,25 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from kedge.checks.judge import Fault, Judge, is_quick
+from kedge.checks.quick import form_of
 from kedge.checks.reach import TEXT
-from kedge.checks.schemas import WORDS, Schema, Whole, properties, required
+from kedge.checks.schemas import Schema, Whole, properties, required
 from kedge.checks.survey import Survey, finding, put
 from kedge.plan.findings import Finding, Fix
 from kedge.plan.parts import SLEEP, Retry
-from kedge.plan.plain import kind_of
 from kedge.plan.scopes import Node
 from kedge.plan.tools import EFFECTS, ToolSpec
-from kedge.plan.uses import Use, template_use
+from kedge.plan.uses import template_use
 
-_JSON_TYPES: Mapping[type[object], str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    list: "array",
-    dict: "object",
-}
-_NUMBERS = ("integer", "number")
 _RETRIED = frozenset(
     {"transient", "timeout", "rate_limited", "invalid_input", "permission", "not_serializable", "permanent"}
 )
@@ -71,48 +62,30 @@ def _tool(survey: Survey, node: Node, field: str, name: str) -> Iterator[Finding
         )
 
 
-_SAID_ELSEWHERE = frozenset({"type", "title", "description", "default", "examples"})
-
-
 class _Shape:
     """What a tool's parameters say, made ready for the quick look that nearly every step passes."""
 
-    __slots__ = ("quick", "required", "whole")
+    __slots__ = ("forms", "required", "whole")
 
     def __init__(self, spec: ToolSpec) -> None:
         self.whole = Whole(spec.parameters, spec.parameters)
         self.required = frozenset(required(spec.parameters))
-        self.quick: dict[str, str] = {}
-        """The type of each argument of which the schema says that and nothing else."""
-        for name, schema in properties(spec.parameters).items():
-            if isinstance(schema, Mapping) and not cast(Schema, schema).keys() - _SAID_ELSEWHERE:
-                kind = cast(Schema, schema).get("type")
-                if isinstance(kind, str) and kind in WORDS:
-                    self.quick[name] = kind
+        self.forms = {name: form_of(schema) for name, schema in properties(spec.parameters).items()}
 
     def passes(self, survey: Survey, node: Node) -> bool:
         """True if the step's arguments are right at the first look. If not, they may still be."""
         args = node.step.args
         if not self.required <= args.keys():
             return False
-        for name, value in args.items():
-            wanted = self.quick.get(name)
-            if wanted is None:
-                return False
-            kind = kind_of(value)
-            if kind is str and "${" in value:
-                continue  # looked at below
-            if _JSON_TYPES.get(kind) != wanted and not (kind is int and wanted == "number"):
-                return False
-        return all(self._takes(survey, node, use) for use in node.uses if use.field == "args")
+        paths = {use.text: use.path for use in node.uses if use.field == "args"}
 
-    def _takes(self, survey: Survey, node: Node, use: Use) -> bool:
-        wanted = self.quick.get(use.place[5:])
-        if wanted is None or use.path is None:
-            return False
-        for schema, _ in survey.types.at_step(use.path, node).schemas:
-            given: Any = cast(Schema, schema).get("type") if isinstance(schema, Mapping) else None
-            if given != wanted and not (given in _NUMBERS and wanted in _NUMBERS):
+        def given(text: str) -> frozenset[str]:
+            path = paths.get(text)
+            return survey.types.named(path, node) if path is not None else frozenset()
+
+        for name, value in args.items():
+            form = self.forms.get(name)
+            if form is None or not form.holds(value, given):
                 return False
         return True
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from kedge.checks.survey import finding
 from kedge.plan.findings import Finding, Findings
 from kedge.plan.model import Plan
@@ -11,11 +13,25 @@ from kedge.plan.parts import LATER_FIELDS
 from kedge.plan.scopes import Node, Scopes
 
 _EMPTY = (None, False)
+_encode = msgspec.json.Encoder().encode
 
 
 def unsupported(plan: Plan) -> Findings:
     """Everything in the plan that is checked and cannot be run yet."""
+    if not _may_need(plan):
+        return Findings()
     return Findings(found for node in Scopes(plan.steps).nodes for found in _in_step(node))
+
+
+def _may_need(plan: Plan) -> bool:
+    """False if a look at each step is enough: then the plan's references need not be looked at."""
+    todo = list(plan.steps)
+    while todo:
+        step = todo.pop()
+        if step.on_error == "ask" or any(getattr(step, field) not in _EMPTY for field in LATER_FIELDS):
+            return True
+        todo.extend(step.steps or ())
+    return b"secret" in _encode(plan)
 
 
 def _in_step(node: Node) -> Iterator[Finding]:

@@ -25,7 +25,10 @@ def complete_inputs(plan: Plan, given: Mapping[str, Any]) -> bytes:
     """The inputs with defaults filled in, as canonical bytes; BadInput names every fault at once."""
     if not isinstance(given, Mapping):
         raise BadInput(
-            f"inputs are a map of names to values, not {type(given).__name__}", code="inputs", where="inputs"
+            f"inputs are a map of names to values, not {type(given).__name__}",
+            code="inputs",
+            where="inputs",
+            remedy="give a map, as in {'name': value}",
         )
     faults: list[str] = []
     unknown = [str(name) for name in given if name not in plan.inputs]
@@ -53,6 +56,7 @@ def complete_inputs(plan: Plan, given: Mapping[str, Any]) -> bytes:
             code="inputs",
             where="inputs",
             allowed=[f"{name} ({declared.type})" for name, declared in plan.inputs.items()],
+            remedy="give each input that the plan declares a value of its type, and no others",
         )
     return encode(values, root="inputs")
 

@@ -347,7 +347,7 @@ class Driver:
         """Start nothing more, and give what runs some time to end."""
         self.draining = True
         deadline = self._loop.time() + grace_s
-        while (len(self.attempts) or self._held) and self._loop.time() < deadline:
+        while (len(self.attempts) or self._held) and self._loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
     async def close(self) -> None:

@@ -98,7 +98,10 @@ def short(said: object) -> str:
 
 
 def _category(said: object) -> Category:
-    return next((category for category in CATEGORIES if category == said), "bug")
+    for category in CATEGORIES:
+        if category == said:
+            return category
+    return "bug"
 
 
 def _wait_s(asked: object) -> float | None:

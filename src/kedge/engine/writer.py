@@ -45,6 +45,8 @@ class Writer:
         self._in_thread = 0
         self._soon = False
         self._alarm: asyncio.TimerHandle | None = None
+        """Set whenever something waits. Not taken back by a commit: a timer for each would cost more than
+        one that comes too early for what was added meanwhile."""
         self._sync_s = INLINE_SYNC_S
         """How long the disk takes: the least of the last commits, grown by a quarter for each since.
 
@@ -98,9 +100,6 @@ class Writer:
         if self._busy or not self._dirty or self.full:
             return
         logs, self._dirty = list(self._dirty.values()), {}
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
         batch = [(log, log.pending()) for log in logs]
         if self._is_quick():
             try:

@@ -22,6 +22,7 @@ from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import INLINE_BYTES, Failure, Outcome, RunStatus, StepStatus
 from kedge.plan.expr import evaluate_condition
+from kedge.plan.model import YEAR_S
 
 
 class Gate(Protocol):
@@ -236,7 +237,8 @@ def _expand(turn: Turn, step: StepState) -> None:
 
 
 def _foreach_error(step: StepState, text: str) -> BadInput:
-    return BadInput(text, code="foreach", where=f"step {step.path}")
+    remedy = "name a value that is a list and not longer than that"
+    return BadInput(text, code="foreach", where=f"step {step.path}", remedy=remedy)
 
 
 def _start_composite(turn: Turn, step: StepState) -> None:
@@ -255,9 +257,12 @@ def _start_again(turn: Turn, step: StepState) -> None:
 
 def _start_sleep(turn: Turn, step: StepState) -> None:
     seconds = decode(render_args(turn.state, step)).get("seconds")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= YEAR_S:
         raise BadInput(
-            f"sleep needs seconds, a number from 0, not {seconds!r}", code="sleep", where=step.path
+            f"sleep needs seconds, a number from 0 to {YEAR_S:.0f}, not {repr(seconds)[:80]}",
+            code="sleep",
+            where=step.path,
+            remedy="pass a number within a year",
         )
     turn.emit(ev.StepWaiting(path=step.path, until=turn.now + int(seconds * 1000)))
 

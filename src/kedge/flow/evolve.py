@@ -94,8 +94,15 @@ def _run_ended(state: RunState, event: ev.RunEnded) -> None:
     if state.settled < state.total:
         for step in state.steps.values():
             step.watchers = None
-            if step.outcome is None and step.status is not StepStatus.IN_DOUBT:
+            if step.outcome is None and not _in_doubt(step):
                 _cut_off(state, step)
+
+
+def _in_doubt(step: StepState) -> bool:
+    """It is, or it failed and a fallback that is decides what it comes to."""
+    while step.status is StepStatus.FAILED and step.node.fallback >= 0 and step.owner is None:
+        step = step.scope.steps[step.node.fallback]
+    return step.status is StepStatus.IN_DOUBT
 
 
 def _cut_off(state: RunState, step: StepState) -> None:

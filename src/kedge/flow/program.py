@@ -90,7 +90,8 @@ class Node:
         self.weight_s = estimate.seconds if estimate and estimate.seconds is not None else 1.0
         self.tested = self.expect is not None or step.loop is not None
         """What comes back is looked at before the step is done."""
-        self.resources = tuple(dict.fromkeys((*(spec.resources if spec else ()), *step.resources)))
+        named = spec.resources if spec is not None else ()
+        self.resources = tuple(dict.fromkeys((*named, *step.resources))) if named or step.resources else ()
         self.bounded = bool(self.resources or (spec is not None and spec.parallel is not None))
         """Its calls have limits of their own, shared with others."""
         # Needs nothing but a place to run in, once its dependencies are there.
@@ -98,9 +99,9 @@ class Node:
 
     def names(self) -> Iterable[str]:
         """Steps that this one refers to, in its own words."""
-        found: dict[str, None] = dict.fromkeys(self.step.after)
-        for part in (self.args, self.when, self.foreach, self.until, self.expect):
-            if part is not None and part.names:
+        found: dict[str, None] = dict.fromkeys((*self.step.after, *self.args.names))
+        for part in (self.when, self.foreach, self.until, self.expect):
+            if part is not None:
                 found.update(dict.fromkeys(part.names))
         apart = (self.id, self.step.fallback_for)  # itself, and what it waits for in its own way
         return [name for name in found if name not in NOT_STEPS and name not in apart]

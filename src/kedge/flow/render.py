@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-from kedge.base.codec import MAX_DEPTH, encode
+from kedge.base.codec import MAX_DEPTH, encode, encode_plain
 from kedge.base.errors import BadInput
 from kedge.plan.expr import Template, parse_template
 
@@ -32,13 +32,13 @@ class Args:
         self.pieces = pieces
         self.holes = holes
         self.constant: bytes | None = None if holes else pieces[0]
-        self.plain = all(type(hole) is str for hole in holes)
+        templates = [hole for hole in holes if not isinstance(hole, str)]
+        self.plain = not templates
         """Every hole is just a name."""
-        self.names: tuple[str, ...] = tuple(
-            dict.fromkeys(
-                name for hole in holes for name in ((hole,) if isinstance(hole, str) else hole.names)
-            )
-        )
+        names = dict.fromkeys(hole for hole in holes if isinstance(hole, str))
+        for template in templates:
+            names.update(dict.fromkeys(template.names))
+        self.names: tuple[str, ...] = tuple(names)
 
     def fill(self, fill: Callable[[Hole], bytes]) -> bytes:
         """The bytes, each hole filled by `fill`."""
@@ -53,11 +53,11 @@ class Args:
 
 def compile_args(value: dict[str, Any]) -> Args:
     """Cut the holes out of `value`."""
-    raw = encode(value)
+    raw = encode_plain(value)  # a plan is checked before it is compiled
     if b"${" not in raw:
         return Args([raw], [])
     cut = _PLAIN_HOLE.split(raw)
-    if not any(b"${" in piece for piece in cut[::2]):
+    if raw.count(b"${") == len(cut) // 2:
         return Args(cut[::2], [name.decode("ascii") for name in cut[1::2]])
     pieces: list[bytes] = [b""]
     holes: list[Hole] = []

@@ -40,7 +40,8 @@ def check_laws(state: RunState) -> None:
     for scope in _live_scopes(state.root):
         _check_scope(state, scope)
     if state.end is not None:
-        left = [s.path for s in steps.values() if s.outcome is None and s.status is not StepStatus.IN_DOUBT]
+        open_ones = {StepStatus.IN_DOUBT, StepStatus.FAILED}  # failed, and its fallback is in doubt
+        left = [s.path for s in steps.values() if s.outcome is None and s.status not in open_ones]
         if left:
             raise AssertionError(f"the run has ended ({state.end}) and these have not: {left}")
 
@@ -53,7 +54,7 @@ def check_moves(state: RunState) -> None:
     if state.end is not None or state.paused or state.open_questions or state.running:
         return
     waiting = [s.path for s in state.steps.values() if s.status is StepStatus.WAITING]
-    if not (waiting or state.parked):
+    if not waiting and not state.parked:
         raise AssertionError(f"nothing moves and nobody is asked: {_unsettled(state)}")
 
 
@@ -85,12 +86,10 @@ def _check_scope(state: RunState, scope: ScopeState) -> None:
         if step.items is not None:
             _same(f"open in {step.path}", step.open, sum(item.outcome is None for item in step.items))
         for one in (step, *(step.items or ())):
-            if one.status is StepStatus.READY:
-                if one.path not in in_frontier:
-                    raise AssertionError(f"{one.path} is ready and will never be looked at")
-            if one.status is StepStatus.WAITING:
-                if not (one.path in in_frontier or one.path in timed):
-                    raise AssertionError(f"{one.path} waits for no time")
+            if one.status is StepStatus.READY and one.path not in in_frontier:
+                raise AssertionError(f"{one.path} is ready and will never be looked at")
+            if one.status is StepStatus.WAITING and one.path not in in_frontier | timed:
+                raise AssertionError(f"{one.path} waits for no time")
         if step.status is StepStatus.PENDING and not state.cancelling:  # then nobody is told any more
             _same(f"waiting of {step.path}", step.waiting, _count_waiting(step))
             if not step.waiting:
@@ -167,16 +166,15 @@ def check_event(state: RunState, event: AnyEvent) -> None:
     step = state.steps.get(path)
     if step is None:
         return
-    if isinstance(event, StepInterrupted):
-        if step.node.effect == "effect":
-            raise AssertionError(f"{path} may have had its effect, and would be run again")
+    if isinstance(event, StepInterrupted) and step.node.effect == "effect":
+        raise AssertionError(f"{path} may have had its effect, and would be run again")
     if isinstance(event, StepStarted | StepExpanded | StepWaiting) and step.owner is None:
         needs = [step.needed(name) for name in step.node.places]
         if step.node.join == "any" and any(need.outcome is Outcome.DONE for need in needs):
             return
         early = [need.path for need in needs if need.outcome is None]
-        if not (not early or step.starts):
+        if early and not step.starts:
             raise AssertionError(f"{path} begins before these have settled: {early}")
         target = step.node.fallback_for
-        if not (target < 0 or step.scope.steps[target].status is StepStatus.FAILED):
+        if target >= 0 and step.scope.steps[target].status is not StepStatus.FAILED:
             raise AssertionError(f"{path} is not needed")
