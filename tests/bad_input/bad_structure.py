@@ -1,11 +1,11 @@
 """Plans of the wrong shape: fields, types, ranges, ids, order, fallbacks, limits."""
 
+from functools import reduce
+
 from bad_case import LS, Bad, args, group, plan, step
 
 _RING = [step(f"s{n}", args={"x": f"${{s{(n + 1) % 50}}}"}) for n in range(50)]
-_NEST = step("deep")
-for _n in range(29, -1, -1):
-    _NEST = group(f"g{_n}", _NEST)
+_NEST = reduce(lambda inner, n: group(f"g{n}", inner), range(29, -1, -1), step("deep"))
 
 
 def _id(name, bad, says, code="bad_id"):
@@ -21,7 +21,8 @@ CASES = [
     Bad("loop without end", plan(step(loop={})), "missing_field", "steps[0].loop.times", "times", "a"),
     Bad("field of another system", plan(LS, step(depends_on=["ls"])), "unknown_field", "steps[1].depends_on",
         "'after'", "a", "after"),
-    Bad("misspelt field", plan({"id": "a", "tol": "anything"}), "unknown_field", "steps[0].tol", "'tool'", "a",
+    Bad("misspelt field", plan({"id": "a", "tol": "anything"}), "unknown_field", "steps[0].tol", "'tool'",
+        "a",
         "tool"),
     Bad("field of nowhere", plan(step(zzz=1)), "unknown_field", "steps[0].zzz", "metadata", "a", "when"),
     Bad("field with a strange name", plan(step(), **{"__proto__ x": 1}), "unknown_field",
@@ -33,26 +34,33 @@ CASES = [
     # types and ranges
     Bad("number for text", plan(step(do=5)), "wrong_type", "steps[0].do", '"5"', "a"),
     Bad("text for number", plan(step(timeout_s="30")), "wrong_type", "steps[0].timeout_s", "30", "a"),
-    Bad("words for number", plan(step(timeout_s="soon")), "wrong_type", "steps[0].timeout_s", "a number", "a"),
+    Bad("words for number", plan(step(timeout_s="soon")), "wrong_type", "steps[0].timeout_s", "a number",
+        "a"),
     Bad("text for list", plan(LS, step(after="ls")), "wrong_type", "steps[1].after", '["ls"]', "a"),
     Bad("list for map", plan(step(args=[1])), "wrong_type", "steps[0].args", "a map", "a"),
-    Bad("null where nothing can be null", plan(step(do=None)), "wrong_type", "steps[0].do", "leave it out", "a"),
+    Bad("null where nothing can be null", plan(step(do=None)), "wrong_type", "steps[0].do", "leave it out",
+        "a"),
     Bad("steps as a map", {"goal": "g", "steps": {"a": {"tool": "anything"}}}, "wrong_type", "steps", '"id"'),
     Bad("a step that is a word", plan("go"), "wrong_type", "steps[0]", "a map with id", "0"),
     Bad("true for a condition", plan(step(when=True)), "wrong_type", "steps[0].when", '"true"', "a"),
     Bad("number for retry", plan(step(retry=3)), "wrong_type", "steps[0].retry", "attempts", "a"),
     Bad("text for an input", plan(step(), inputs={"x": "string"}), "wrong_type", "inputs.x", '"type"'),
-    Bad("an id that is a number", plan(step(7)), "wrong_type", "steps[0].id", '"7"', "0"),
+    Bad("an id that is a number", plan({"id": 7, "tool": "anything"}), "wrong_type", "steps[0].id", '"7"',
+        "0"),
     Bad("misspelt join", plan(step(join="al")), "bad_value", "steps[0].join", "'all'", "a", "settled"),
-    Bad("unknown reaction", plan(step(on_error="explode")), "bad_value", "steps[0].on_error", "allowed values",
+    Bad("unknown reaction", plan(step(on_error="explode")), "bad_value", "steps[0].on_error",
+        "allowed values",
         "a", "continue"),
     Bad("unknown type of an input", plan(step(), inputs={"x": {"type": "strng"}}), "bad_value",
         "inputs.x.type", "'string'", "", "integer"),
     Bad("no time at all", plan(step(timeout_s=0)), "out_of_range", "steps[0].timeout_s", "more than 0", "a"),
-    Bad("a timeout of ages", plan(step(timeout_s=1e300)), "out_of_range", "steps[0].timeout_s", "or less", "a"),
-    Bad("no attempts", plan(step(retry={"attempts": 0})), "out_of_range", "steps[0].retry.attempts", "1 or more",
+    Bad("a timeout of ages", plan(step(timeout_s=1e300)), "out_of_range", "steps[0].timeout_s", "or less",
         "a"),
-    Bad("complexity of nine", plan(step(complexity=9)), "out_of_range", "steps[0].complexity", "5 or less", "a"),
+    Bad("no attempts", plan(step(retry={"attempts": 0})), "out_of_range", "steps[0].retry.attempts",
+        "1 or more",
+        "a"),
+    Bad("complexity of nine", plan(step(complexity=9)), "out_of_range", "steps[0].complexity", "5 or less",
+        "a"),
     # ids
     _id("empty id", "", "'step'"),
     _id("blank in an id", "read files", "read_files"),
@@ -74,7 +82,8 @@ CASES = [
     *[_id(f"id {word}", word, f"{word}_step", "reserved_id")
       for word in ("goal", "inputs", "result", "item", "true", "and", "len", "lambda")],
     Bad("one id twice", plan(step(), step()), "duplicate_id", "steps[1].id", "a_2", "a"),
-    Bad("one id twice inside", plan(group("o", step(), step())), "duplicate_id", "steps[0].steps[1].id", "a_2",
+    Bad("one id twice inside", plan(group("o", step(), step())), "duplicate_id", "steps[0].steps[1].id",
+        "a_2",
         "o/a"),
     # order
     Bad("waits for itself", plan(args(x="${a}")), "cycle", "steps[0]", "another step", "a"),
@@ -88,19 +97,23 @@ CASES = [
         "loop.previous", "a"),
     Bad("fallbacks of each other", plan(step("m", fallback_for="n"), step("n", fallback_for="m")), "cycle",
         "steps[0]", "remove one", "m"),
-    Bad("after nothing", plan(LS, step(after=["lss"])), "unknown_after", "steps[1].after[0]", "'ls'", "a", "ls"),
+    Bad("after nothing", plan(LS, step(after=["lss"])), "unknown_after", "steps[1].after[0]", "'ls'", "a",
+        "ls"),
     Bad("never", plan(step(when="1 > 2"), step("z")), "unreachable", "steps[0].when", "remove the step", "a",
         severity="warning"),
-    Bad("no items", plan(step(foreach=[]), step("z")), "unreachable", "steps[0].foreach", "remove the step", "a",
+    Bad("no items", plan(step(foreach=[]), step("z")), "unreachable", "steps[0].foreach", "remove the step",
+        "a",
         severity="warning"),
     # fallbacks
     Bad("fallback of nothing", plan(LS, step("f", fallback_for="lss")), "fallback_of_nothing",
         "steps[1].fallback_for", "'ls'", "f", "ls"),
-    Bad("fallback of another scope", plan(LS, group("o", step("f", fallback_for="ls"))), "fallback_of_nothing",
+    Bad("fallback of another scope", plan(LS, group("o", step("f", fallback_for="ls"))),
+        "fallback_of_nothing",
         "steps[1].steps[0].fallback_for", "beside", "o/f"),
     Bad("fallback of itself", plan(LS, step("f", fallback_for="f")), "fallback_of_itself",
         "steps[1].fallback_for", "remove it", "f", "ls"),
-    Bad("two fallbacks", plan(LS, step("f", fallback_for="ls"), step("h", fallback_for="ls")), "two_fallbacks",
+    Bad("two fallbacks", plan(LS, step("f", fallback_for="ls"), step("h", fallback_for="ls")),
+        "two_fallbacks",
         "steps[2].fallback_for", "'f'", "h"),
     Bad("fallback after its target", plan(LS, step("f", fallback_for="ls", after=["ls"])), "after_target",
         "steps[1].after[0]", "remove it", "f"),
@@ -111,11 +124,13 @@ CASES = [
     Bad("empty composite", plan(group("o")), "empty_composite", "steps[0].steps", "add steps", "o"),
     Bad("blank goal", {"goal": " ", "steps": [step()]}, "blank_goal", "goal", "what the plan is for",
         severity="warning"),
-    Bad("too many for its own limit", plan(step("b"), step("c"), limits={"steps": 1}), "too_many_steps", "steps",
+    Bad("too many for its own limit", plan(step("b"), step("c"), limits={"steps": 1}), "too_many_steps",
+        "steps",
         "foreach"),
     Bad("too long a chain", plan(step("b"), step("c", after=["b"]), limits={"chain": 1}), "chain_too_long",
         "steps[1]", "side by side", "c"),
-    Bad("too deep a nest", plan(_NEST), "nesting_too_deep", "steps[0]" + ".steps[0]" * 8 + ".steps", "flatten",
+    Bad("too deep a nest", plan(_NEST), "nesting_too_deep", "steps[0]" + ".steps[0]" * 8 + ".steps",
+        "flatten",
         "/".join(f"g{n}" for n in range(9))),
     Bad("too many rounds", plan(step(loop={"times": 10**6})), "too_many_rounds", "steps[0].loop.times",
         "iterations", "a"),
@@ -131,7 +146,8 @@ CASES = [
         "letters", "a"),
     Bad("idle longer than all", plan(step(timeout_s=1, idle_timeout_s=2)), "idle_timeout_unused",
         "steps[0].idle_timeout_s", "shorter", "a", severity="warning"),
-    Bad("no schema of an output", plan(step(output={"type": "strng"})), "output_schema", "steps[0].output.type",
+    Bad("no schema of an output", plan(step(output={"type": "strng"})), "output_schema",
+        "steps[0].output.type",
         "'string'", "a", "string"),
 ]  # fmt: skip
 

@@ -82,3 +82,7 @@ async def unsend(id: str) -> None:
 @kedge.tool(available="no line", substitutes=("send",))
 async def fax(to: str) -> None:
     LEDGER.append("fax")
+
+
+TOOLS = [double, read, listing, anything, shapes, send, unsend, fax]
+TOOLS += [tool for tool in kedge.builtin_tools() if tool.spec.name == "sleep"]

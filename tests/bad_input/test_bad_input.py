@@ -16,8 +16,6 @@ from kedge.plan.document import to_data
 from kedge.plan.expr import parse
 
 CASES = [*bad_documents.CASES, *bad_structure.CASES, *bad_references.CASES, *bad_arguments.CASES]
-TOOLS = [value for value in vars(bad_tools).values() if isinstance(value, kedge.Tool)]
-TOOLS += [tool for tool in kedge.builtin_tools() if tool.spec.name == "sleep"]
 each_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 
 MAY_BE_LENIENT = frozenset(
@@ -48,7 +46,7 @@ def the_fault(case, findings):
 @each_case
 def test_a_fault_is_told_with_place_and_remedy(case):
     begun = time.process_time()
-    findings = kedge.check(case.document, tools=TOOLS)
+    findings = kedge.check(case.document, tools=bad_tools.TOOLS)
     assert time.process_time() - begun < 1
     fault = the_fault(case, findings)
     assert fault.step == case.step
@@ -63,7 +61,7 @@ def test_a_fault_is_told_with_place_and_remedy(case):
 def test_the_character_of_an_expression_is_told():
     for case in bad_references.CASES:
         if case.name in bad_references.CHARACTERS:
-            fault = the_fault(case, kedge.check(case.document, tools=TOOLS))
+            fault = the_fault(case, kedge.check(case.document, tools=bad_tools.TOOLS))
             assert f"(at character {bad_references.CHARACTERS[case.name]})" in fault.message, case.name
 
 
@@ -83,12 +81,12 @@ def test_refusing_an_expression_costs_next_to_nothing(text):
 @each_case
 def test_no_door_lets_a_faulty_plan_run(case):
     """What is no plan is told by `parse`, the rest when a run is to start: the same finding every time."""
-    told = the_fault(case, kedge.check(case.document, tools=TOOLS))
+    told = the_fault(case, kedge.check(case.document, tools=bad_tools.TOOLS))
     if case.severity != "error":
         return
 
     async def start():
-        async with kedge.Engine(tools=TOOLS) as engine:
+        async with kedge.Engine(tools=bad_tools.TOOLS) as engine:
             try:
                 await engine.start(kedge.Plan.parse(case.document))
             finally:
@@ -98,14 +96,14 @@ def test_no_door_lets_a_faulty_plan_run(case):
         asyncio.run(start())
     error = caught.value
     assert error.code == case.code or isinstance(error, kedge.InvalidPlan)
-    assert told.message in str(error) or len(error.findings) > 10
+    assert told.message in str(error)
     if isinstance(error, kedge.InvalidPlan):
         assert told in tuple(error.findings)
 
 
 @each_case
 def test_strictness_moves_weights_and_never_lets_what_cannot_run_through(case):
-    found = {word: kedge.check(case.document, tools=TOOLS, strictness=word) for word in STRICTNESS}
+    found = {word: kedge.check(case.document, tools=bad_tools.TOOLS, strictness=word) for word in STRICTNESS}
     places = [[(one.code, one.path, one.message) for one in findings] for findings in found.values()]
     assert places[0] == places[1] == places[2]
     ranks = [("note", "warning", "error").index(the_fault(case, found[w]).severity) for w in STRICTNESS]
@@ -118,10 +116,10 @@ def test_strictness_moves_weights_and_never_lets_what_cannot_run_through(case):
 def test_a_mending_mends_what_it_is_offered_for(case):
     if not isinstance(case.document, dict | str):
         return
-    for one in (findings := kedge.check(case.document, tools=TOOLS)):
+    for one in (findings := kedge.check(case.document, tools=bad_tools.TOOLS)):
         if one.fix is not None:
             document = kedge.apply_fix(to_data(case.document), one.fix)
-            left = [(f.code, f.path, f.message) for f in kedge.check(document, tools=TOOLS)]
+            left = [(f.code, f.path, f.message) for f in kedge.check(document, tools=bad_tools.TOOLS)]
             assert (one.code, one.path, one.message) not in left
             assert len(left) < len(findings) + 2, left
 
@@ -129,7 +127,7 @@ def test_a_mending_mends_what_it_is_offered_for(case):
 @each_case
 def test_mending_comes_to_an_end(case):
     document, rounds = case.document, 0
-    while fixes := [one.fix for one in kedge.check(document, tools=TOOLS) if one.fix is not None]:
+    while fixes := [one.fix for one in kedge.check(document, tools=bad_tools.TOOLS) if one.fix is not None]:
         document = kedge.apply_fix(to_data(document), fixes[0])
         rounds += 1
         assert rounds < 10, fixes
@@ -138,7 +136,7 @@ def test_mending_comes_to_an_end(case):
 @pytest.mark.parametrize("name", ["broken text", "broken shape", "broken sense"])
 def test_all_faults_are_told_at_once_in_document_order(name):
     document, expected = bad_structure.SEVERAL[name]
-    findings = kedge.check(document, tools=TOOLS)
+    findings = kedge.check(document, tools=bad_tools.TOOLS)
     assert [(one.code, one.path) for one in findings.errors] == expected
     assert all(one.remedy for one in findings)
 

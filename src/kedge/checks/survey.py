@@ -19,6 +19,8 @@ from kedge.plan.tools import Catalog, ToolSpec
 from kedge.plan.uses import Use, expression_use, template_use
 
 _SUGGESTIONS_MAX = 200
+_COMPARED_MAX = 200_000
+"""Names that suggestions of one check may look at: many faults in a plan of many names would take seconds."""
 
 SLEEP_SPEC = ToolSpec(
     name=SLEEP,
@@ -60,6 +62,7 @@ class Survey:
         self._visible: dict[Node | None, tuple[str, ...]] = {}
         self._inside: dict[Node | None, dict[str, Node]] = {}
         self._suggestions = _SUGGESTIONS_MAX
+        self._compared = _COMPARED_MAX
 
     @cached_property
     def moments(self) -> Moments:
@@ -109,7 +112,14 @@ class Survey:
     def nearest(self, word: str, known: Iterable[str]) -> str | None:
         """The known name that was probably meant. Searched so many times and no more: it costs."""
         self._suggestions -= 1
-        return nearest(word, known) if self._suggestions >= 0 else None
+        return nearest(word, self._affordable(known)) if self._suggestions >= 0 else None
+
+    def _affordable(self, names: Iterable[str]) -> Iterator[str]:
+        for name in names:
+            self._compared -= 1
+            if self._compared < 0:
+                return
+            yield name
 
 
 Rule = Callable[[Survey], Iterator[Finding]]

@@ -17,7 +17,7 @@ from kedge.base.errors import StoreDamaged, StoreError
 from kedge.base.ids import run_id as checked_run_id
 from kedge.journal.db import Db
 from kedge.journal.entry import Append, Entry, Head, Lease, advance, verify
-from kedge.journal.faults import checked_blob, damaged, from_os, no_such_run, not_claimed
+from kedge.journal.faults import checked_blob, damaged, from_os, no_such_run, not_claimed, overtaken, replaced
 from kedge.journal.ownership import Owner, RunLocks, is_another_live_process, owned_by, this_process
 from kedge.journal.schema import SQL
 from kedge.journal.sqlite_file import SqliteFile
@@ -46,6 +46,9 @@ class SqliteJournal:
         self._locks = RunLocks(Path(f"{self._file.path}.locks"))
         self._epochs: dict[str, int] = {}
         """Of the leases held here, by run."""
+        self._rows: dict[str, _RunRow] = {}
+        """Rows of those runs as the last commit left them. Nobody else may have moved them since: the
+        update that moves one on says from where, and without a row there the commit fails."""
 
     def claim(self, run_id: str, now_ms: int) -> Lease:
         """The run is ours, with a new epoch; NotOwner names the process that has it."""
@@ -89,15 +92,18 @@ class SqliteJournal:
                 raise not_claimed(append.run_id)
         if not appends:
             return
+        known, self._rows = self._rows, {}
+        rows: dict[str, _RunRow] = {}
         with self._file.writing(landed=lambda db: _landed(db, appends)) as db:
-            rows: dict[str, _RunRow] = {}
             for append in appends:
-                row = rows.get(append.run_id) or _find_run(db, append.run_id)
+                run_id = append.run_id
+                row = rows.get(run_id) or known.get(run_id) or _find_run(db, run_id)
                 if row is None:
-                    raise not_claimed(append.run_id)
-                rows[append.run_id] = _append(db, row, append)
-            for row in rows.values():
-                _move_head(db, row.key, row.head)
+                    raise not_claimed(run_id)
+                rows[run_id] = _append(db, row, append)
+            for run_id, row in rows.items():
+                _move_on(db, row, known.get(run_id))
+        self._rows = {**known, **rows}
 
     def head(self, run_id: str) -> Head | None:
         """Where the run stands; None if there is no such run."""
@@ -182,6 +188,7 @@ class SqliteJournal:
         finally:  # the lock decides: a row left behind only names a process that has none
             for run_id in run_ids:
                 del self._epochs[run_id]
+                self._rows.pop(run_id, None)
                 self._locks.drop(run_id)
 
     def _owner(self, run_id: str) -> Owner | None:
@@ -272,6 +279,26 @@ def _add_run(db: Db, head: Head) -> int:
 def _move_head(db: Db, key: int, head: Head) -> None:
     crc, _, seq, chain, epoch, headline, _, updated_at, size = _fields(head)
     db.execute(SQL["move_head"], (crc, seq, chain, epoch, headline, updated_at, size, key))
+
+
+def _move_on(db: Db, row: _RunRow, known: _RunRow | None) -> None:
+    """Write where the run stands now, if it still stands where it was known to."""
+    if known is None:  # its row was read in this transaction
+        _move_head(db, row.key, row.head)
+        return
+    crc, _, seq, chain, epoch, headline, _, updated_at, size = _fields(row.head)
+    was = known.head
+    values = (crc, seq, chain, epoch, headline, updated_at, size, row.key, was.epoch, was.seq, was.chain)
+    db.execute(SQL["move_head_from"], values)
+    if db.changes() == 1:
+        return
+    found = _find_run(db, was.run_id)
+    if found is None:
+        raise not_claimed(was.run_id)
+    now = _sound(found)
+    if now.epoch != was.epoch:
+        raise replaced(was.run_id, was.epoch, now.epoch)
+    raise overtaken(was.run_id, was.seq, now.seq)
 
 
 def _append(db: Db, row: _RunRow, append: Append) -> _RunRow:

@@ -16,6 +16,10 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- name: move_head: Where the run stands after an append or a claim.
 update run set crc = ?, seq = ?, chain = ?, epoch = ?, headline = ?, updated_at = ?, bytes = ? where key = ?;
 
+-- name: move_head_from: Where the run stands after an append, if it stood where the driver left it.
+update run set crc = ?, seq = ?, chain = ?, epoch = ?, headline = ?, updated_at = ?, bytes = ?
+where key = ? and epoch = ? and seq = ? and chain = ?;
+
 -- name: mark_damaged: What a read has found wrong with the run; empty when it read well again.
 update run set damaged = ? where run_id = ?;
 
