@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kedge.base.version import VERSION as __version__
+from kedge._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from kedge.api import check as check
@@ -81,7 +81,7 @@ _HOMES = {
 }
 _HOME = {name: f"kedge.{home}" for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted([*_HOME, "__version__"], key=lambda name: (name.lower(), name))  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = sorted([*_HOME, "__version__"], key=lambda name: (name.lower(), name))  # noqa: PLE0605  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Bad arguments of the library itself: files, inputs, run ids, tools, limits. Each is a call that is refused."""
+"""Bad arguments of the library itself: files, inputs, run ids, tools, limits. Each call is refused."""
 
 import math
 from pathlib import Path
@@ -94,7 +94,9 @@ def _generator():
     yield 1
 
 
-_PLAN = kedge.Plan.parse(plan(step()))
+_PLAN: Any = kedge.Plan.parse(plan(step()))
+_kedge: Any = kedge
+"""What is wrong here on purpose would not pass a type checker."""
 
 CALLS = [
     Refused("tool name that is a path", _tool("../x"), "tool_name", "letters"),
@@ -105,24 +107,26 @@ CALLS = [
     Refused("process tool nobody can find", _tool(isolation="process"), "tool_isolation", "top level"),
     Refused("arguments without names", lambda _: kedge.tool(_star), "tool_signature", "one parameter"),
     Refused("generator for a tool", lambda _: kedge.tool(_generator), "tool_signature", "list"),
-    Refused("number for a tool", lambda _: kedge.check(_PLAN, tools=[3]), "not_a_tool", "give a function"),
-    Refused("two tools of one name", lambda _: kedge.check(_PLAN, tools=[_tool()(0), _tool()(0)]),
-        "duplicate_tool",
-            "another name", "t"),
-    Refused("strictness of nowhere", lambda _: kedge.check(_PLAN, strictness="lax"), "strictness", "lenient"),
+    Refused("number for a tool", lambda _: _kedge.check(_PLAN, tools=[3]), "not_a_tool", "give a function"),
+    Refused(
+        "two tools of one name", lambda _: kedge.check(_PLAN, tools=[_tool()(0), _tool()(0)]),
+        "duplicate_tool", "another name", "t",
+    ),
+    Refused("strictness of none", lambda _: _kedge.check(_PLAN, strictness="lax"), "strictness", "lenient"),
     Refused("limit of zero", lambda _: kedge.Limits(parallel=0), "limit_value", "above 0", "parallel"),
-    Refused("limit that is no number", lambda _: kedge.Limits(run_s=math.nan), "limit_value", "above 0",
-        "run_s"),
+    Refused("limit of no number", lambda _: kedge.Limits(run_s=math.nan), "limit_value", "above 0", "run_s"),
     Refused("form of nowhere", lambda _: _PLAN.dump("xml"), "form", "yaml"),
-    Refused("picture of nowhere", lambda _: kedge.draw(_PLAN, form="gif"), "form", "mermaid"),
-    Refused("mending of another document", lambda _: kedge.apply_fix({}, _FIX), "fix", "that was checked",
-            "steps[0].tool"),
+    Refused("picture of nowhere", lambda _: _kedge.draw(_PLAN, form="gif"), "form", "mermaid"),
+    Refused(
+        "mending of another document", lambda _: kedge.apply_fix({}, _FIX), "fix", "that was checked",
+        "steps[0].tool",
+    ),
     Refused("nothing to forget", lambda _: Retention(), "retention", "an age"),
     Refused("status of nowhere", lambda _: Retention(statuses=("gone",)), "status", "failed"),
-    Refused("data for a plan", lambda _: kedge.run_sync({"goal": "g"}), "bad_input", "kedge.load"),
+    Refused("data for a plan", lambda _: _kedge.run_sync({"goal": "g"}), "bad_input", "kedge.load"),
 ]  # fmt: skip
 
-_FIX = next(iter(kedge.check(plan(step(tool="doubel")), tools=[bad_tools.double]))).fix
+_FIX: Any = next(iter(kedge.check(plan(step(tool="doubel")), tools=[bad_tools.double]))).fix
 
 
 class Start(NamedTuple):

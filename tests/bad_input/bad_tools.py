@@ -75,7 +75,7 @@ async def send(to: str) -> Sent:
 
 
 @kedge.tool(effect="idempotent")
-async def unsend(id: str) -> None:
+async def unsend(id: str) -> None:  # noqa: A002
     LEDGER.append("unsend")
 
 
@@ -84,5 +84,5 @@ async def fax(to: str) -> None:
     LEDGER.append("fax")
 
 
-TOOLS = [double, read, listing, anything, shapes, send, unsend, fax]
-TOOLS += [tool for tool in kedge.builtin_tools() if tool.spec.name == "sleep"]
+SLEEP = next(tool for tool in kedge.builtin_tools() if tool.spec.name == "sleep")
+TOOLS = [double, read, listing, anything, shapes, send, unsend, fax, SLEEP]

@@ -1,4 +1,4 @@
-"""A plan far too large is refused by name, in less than a second and 200 MB. A large one that is right is not."""
+"""A plan far too large is refused by name, within a second and 200 MB. A large one that is right is not."""
 
 import json
 import subprocess

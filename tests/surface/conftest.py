@@ -29,6 +29,13 @@ async def double(x: int) -> int:
 
 
 @kedge.tool(effect="pure")
+async def answered(x: int) -> int:
+    """Twice as much, from somewhere else."""
+    await asyncio.sleep(0.01)
+    return 2 * x
+
+
+@kedge.tool(effect="pure")
 async def slow(name: str, seconds: float) -> str:
     """Takes its time, and writes down that it was called."""
     with open("calls.txt", "a") as file:

@@ -79,6 +79,16 @@ def test_every_dependency_is_explained(root, project):
     assert not missing, f"docs/dependencies.md says nothing of {missing}"
 
 
+def test_the_version_is_read_without_importing_anything(root):
+    """A first install builds the package where none of it can be imported."""
+    from flit_core.common import Module, get_docstring_and_version_via_ast
+
+    import kedge
+
+    _, version = get_docstring_and_version_via_ast(Module("kedge", root / "src"))
+    assert version == kedge.__version__
+
+
 def test_the_wheel_holds_the_whole_package(root, tmp_path, texts):
     from flit_core.wheel import make_wheel_in
 

@@ -17,12 +17,13 @@ MAY_IMPORT = {
     "tools": "base plan",
     "engine": "base plan flow journal tools",
     "views": "base plan flow",
-    "control": "base plan checks flow journal tools engine views",
+    "control": "base plan checks flow journal tools engine views _version",
     "surface": "base plan views control api assemble",
     "testing": f"{INNER} api assemble",
     "api": f"{INNER} assemble",
     "assemble": INNER,
-    "__init__": f"{INNER} api assemble",  # re-exports, and nothing else
+    "_version": "",
+    "__init__": f"{INNER} api assemble _version",  # re-exports, and nothing else
     "__main__": "surface",
 }
 

@@ -16,7 +16,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -37,7 +37,7 @@ MAX_DEPTH = 64
 
 def encode(value: Any, *, max_depth: int = MAX_DEPTH, root: str = "$") -> bytes:
     """Canonical bytes of `value`, or NotSerializable that names the part that cannot be stored."""
-    kind = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is int:
         if not _INT_MIN <= value <= _INT_MAX:
             _check_int(value, root)
@@ -83,7 +83,7 @@ def _checked(value: Any, max_depth: int, root: str) -> Any:
     while todo:
         parent, key, path, depth, around = todo.pop()
         item = parent[key]
-        kind = type(item)
+        kind = type(item)  # pyright: ignore[reportUnknownVariableType]
         if kind is str:
             _check_text(item, path)
         elif kind is int:
@@ -96,29 +96,33 @@ def _checked(value: Any, max_depth: int, root: str) -> Any:
                     path, "float", f"{item!r} has no JSON form", "return null, or a finite number"
                 )
         else:
-            plain = _plain(item, path)
+            plain: Any = _plain(item, path)
             if type(plain) is dict or type(plain) is list:
                 if id(item) in around:
-                    raise NotSerializable(
-                        _cut(path), kind.__name__, "the value contains itself", "return a tree, or ids instead of links"
+                    raise _unfit(
+                        path, kind.__name__, "the value contains itself", "return a tree, or ids for links"
                     )
                 if depth >= max_depth:
-                    raise NotSerializable(
-                        _cut(path), kind.__name__, f"nested deeper than {max_depth}", "flatten it, or return it as text"
-                    )
+                    what = f"nested deeper than {max_depth}"
+                    raise _unfit(path, kind.__name__, what, "flatten it, or return it as text")
                 inside = around | {id(item)}
-                if type(plain) is dict:
-                    todo.extend((plain, k, f"{path}.{k}", depth + 1, inside) for k in plain)
-                else:
-                    todo.extend((plain, i, f"{path}[{i}]", depth + 1, inside) for i in range(len(plain)))
+                inner = cast(dict[str, Any] | list[Any], plain)
+                todo.extend((inner, key, at, depth + 1, inside) for key, at in _parts(inner, path))
             else:
                 todo.append((parent, key, path, depth, around))
             parent[key] = plain
     return holder[0]
 
 
-def _cut(path: str) -> str:
-    return path if len(path) <= 200 else f"{path[:120]} … {path[-60:]}"
+def _parts(plain: dict[str, Any] | list[Any], path: str) -> list[tuple[Any, str]]:
+    if isinstance(plain, dict):
+        return [(key, f"{path}.{key}") for key in plain]
+    return [(index, f"{path}[{index}]") for index in range(len(plain))]
+
+
+def _unfit(path: str, kind: str, what: str, remedy: str) -> NotSerializable:
+    shown = path if len(path) <= 200 else f"{path[:120]} … {path[-60:]}"
+    return NotSerializable(shown, kind, what, remedy)
 
 
 def _check_text(text: str, path: str) -> None:
@@ -170,19 +174,21 @@ _REMEDIES = {
 def _plain(item: Any, path: str) -> Any:
     """One level of `item` as a fresh dict or list, or a plain scalar."""
     if isinstance(item, dict):
-        return _plain_dict(item, path)
+        return _plain_dict(cast(dict[Any, Any], item), path)
     if isinstance(item, list | tuple):
-        if hasattr(item, "_fields"):
-            return dict(zip(item._fields, item, strict=True))  # a named tuple has names: keep them
-        return list(item)
-    for scalar in (bool, int, float, str):
-        if isinstance(item, scalar):  # subclasses: enums with a value type, numpy floats
-            return scalar.__str__(item) if scalar is str else scalar(item)
+        row = cast(list[Any] | tuple[Any, ...], item)
+        names = getattr(row, "_fields", None)
+        return list(row) if names is None else dict(zip(names, row, strict=True))  # a named tuple keeps them
+    if isinstance(item, str):  # here and below subclasses: enums with a value type, numpy floats
+        return str.__str__(item)
+    for scalar in (bool, int, float):
+        if isinstance(item, scalar):
+            return scalar(item)
     if isinstance(item, msgspec.Struct):
         return {name: getattr(item, name) for name in item.__struct_fields__}
     if dataclasses.is_dataclass(item) and not isinstance(item, type):
-        return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-    dump = getattr(type(item), "model_dump", None)
+        return {field.name: getattr(item, field.name) for field in dataclasses.fields(cast(Any, item))}
+    dump = getattr(cast(type, type(item)), "model_dump", None)
     if dump is not None:
         return dict(dump(item, mode="json"))
     name = type(item).__name__

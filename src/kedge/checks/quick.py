@@ -38,7 +38,7 @@ class Form:
 
     def holds(self, value: Any, given: Given) -> bool:
         """True if the value certainly has this form."""
-        kind = type(value)
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind is str and "${" in value:
             types = given(value)
             return bool(types) and types <= self.names
@@ -54,10 +54,11 @@ def form_of(schema: Any) -> Form | None:
     """The form that a schema comes down to, or None if it says more than types."""
     if not isinstance(schema, Mapping):
         return None
-    said = cast(Schema, schema).keys() - SAID_ELSEWHERE
-    if said == {"anyOf"} or said == {"oneOf"}:
+    schema = cast(Schema, schema)
+    said = schema.keys() - SAID_ELSEWHERE
+    if said in ({"anyOf"}, {"oneOf"}):
         return _one_of([form_of(choice) for choice in schema.get("anyOf") or schema.get("oneOf") or ()])
-    kind = cast(Schema, schema).get("type")
+    kind = schema.get("type")
     if not isinstance(kind, str):
         return None
     if kind == "array" and said == {"type", "items"}:

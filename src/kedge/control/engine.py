@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import msgspec
 
+from kedge._version import __version__
 from kedge.base.clock import Clock, SystemClock
 from kedge.base.codec import digest
 from kedge.base.collector import collector_paused
@@ -17,8 +18,6 @@ from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, NotOw
 from kedge.base.ids import new_run_id
 from kedge.base.ids import run_id as checked_run_id
 from kedge.base.limits import Limits
-from kedge.base.version import VERSION
-from kedge.checks import check, unsupported
 from kedge.control.follow import Callback
 from kedge.control.inputs import complete_inputs
 from kedge.control.listing import RunInfo, headline, info
@@ -158,7 +157,7 @@ class Engine:
         turn = Turn(state, self._clock.now_ms())
         turn.emit(
             RunStarted(
-                plan=plan_id, goal=plan.goal, inputs=Raw(given), tools=self._marks(program), kedge=VERSION
+                plan=plan_id, goal=plan.goal, inputs=Raw(given), tools=self._marks(program), kedge=__version__
             )
         )
         turn.emit(PlanAdopted(version=1, plan=plan_id, cause="start"))
@@ -177,6 +176,8 @@ class Engine:
         return run
 
     def _refuse_faults(self, plan: Plan) -> None:
+        from kedge.checks import check, unsupported  # not needed to resume a run, and a third of the import
+
         findings = check(plan, self.registry.catalog, limits=self.limits)
         if findings.ok:
             findings = unsupported(plan)

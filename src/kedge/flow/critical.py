@@ -44,7 +44,7 @@ def _top(step: StepState) -> str:
 
 
 def _waited_for(step: StepState) -> Iterator[StepState | None]:
-    """What the step's start depended on: its own names, its target's failure, what its composite waited for."""
+    """What the start depended on: the step's names, its target's failure, what its composite waited for."""
     inside: StepState | None = step
     while inside is not None:
         node = inside.node

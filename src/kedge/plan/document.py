@@ -12,7 +12,6 @@ from kedge.plan.findings import Finding, invalid
 from kedge.plan.json_text import load_json, wrapped
 from kedge.plan.plain import detached
 from kedge.plan.structure import explain, is_sound
-from kedge.plan.yaml_text import load_yaml
 
 P = TypeVar("P", bound=msgspec.Struct)
 Document = str | bytes | dict[str, Any]
@@ -106,6 +105,8 @@ def _text_to_data(text: str, limits: Limits) -> Any:
     if start.startswith(("{", "[")):
         _count_steps(text, limits)
         return _whole_characters(load_json(text), text)
+    from kedge.plan.yaml_text import load_yaml  # 16 ms, and a run that is resumed reads none
+
     try:
         data = load_yaml(text, limits)
     except InvalidPlan as error:

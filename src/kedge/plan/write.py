@@ -13,7 +13,6 @@ import msgspec
 from kedge.base.errors import BadInput
 from kedge.plan.parts import Step
 from kedge.plan.plain import canonical, detached
-from kedge.plan.yaml_write import dump_yaml
 
 if TYPE_CHECKING:
     from kedge.plan.model import Plan
@@ -39,7 +38,11 @@ def dump_plan(plan: Plan, form: Literal["yaml", "json"] = "yaml") -> str:
     for place, value in _values(plan):
         canonical(value, place)  # before the library sees it: a set would be a list without a word
     data = msgspec.to_builtins(plan, builtin_types=NOT_JSON)
-    return canonical(data).decode() if form == "json" else dump_yaml(detached(data)[0])
+    if form == "json":
+        return canonical(data).decode()
+    from kedge.plan.yaml_write import dump_yaml  # brings the YAML parser, which is slow to import
+
+    return dump_yaml(detached(data)[0])
 
 
 def _values(plan: Plan) -> Iterator[tuple[str, Any]]:

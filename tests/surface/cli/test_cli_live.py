@@ -132,12 +132,13 @@ def test_the_live_view_takes_little_of_a_large_run(command, environment, folder)
     """Ten thousand steps: watching takes at most 5 % of the processor time.
 
     Measured inside one process: two runs one after the other differ by more than that on a busy machine.
+    Its steps wait a little, as real ones do: ten thousand that do nothing are over before the first frame.
     """
-    steps = [{"id": f"s{i}", "tool": "double", "args": {"x": i}} for i in range(10_000)]
+    steps = [{"id": f"s{i}", "tool": "answered", "args": {"x": i}} for i in range(10_000)]
     (folder / "large.json").write_text(json.dumps({"goal": "Large", "steps": steps}))
-    run = [command[0], "-c", MEASURED, "run", "large.json", "--store", ":memory:"]
+    run = [command[0], "-c", MEASURED, "run", "large.json", "--store", ":memory:", "--parallel", "100"]
     text, code, _ = on_terminal(run, environment)
     assert code == 0
-    assert text.count("\x1b[J") >= 1, "it was not watched at all"
+    assert text.count("\x1b[J") >= 4, "it was hardly watched"
     spent_s, total_s = map(float, (folder / "spent.txt").read_text().split())
     assert 0 < spent_s < 0.05 * total_s, f"{spent_s / total_s:.1%} of {total_s:.2f} s"

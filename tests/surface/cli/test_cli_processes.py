@@ -76,6 +76,7 @@ def test_a_second_interrupt_ends_at_once(start, folder):
 def test_a_killed_run_is_listed_as_not_driven_and_resumed(start, kedge, folder):
     process = start("run", "held.yaml", "--run", "s1")
     wait_for(lambda: "long" in calls(folder), "the long step")
+    wait_for(lambda: "Step long started" in kedge("log", "s1").stdout, "all that came before it, on disk")
     (driven,) = kedge.data("runs")
     assert (driven["status"], driven["driven"]) == ("running", True)
     process.kill()
