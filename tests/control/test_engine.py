@@ -3,6 +3,8 @@
 # pyright: reportOptionalMemberAccess=none, reportOptionalOperand=none, reportOperatorIssue=none, reportArgumentType=none
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -415,3 +417,19 @@ async def test_changed_tools_with_effects_are_asked_about(tmp_path):
         assert "send" in question.text
         await run.answer(id_, "go on")
         assert (await run.result()).steps["s"].result == 2
+
+
+@pytest.mark.parametrize("end", ["done", "deleted"])
+async def test_an_engine_keeps_nothing_of_a_run_that_it_is_done_with(tmp_path, end):
+    async with kedge.Engine(tools=[double, long], store=tmp_path / "k.db") as engine:
+        run = await engine.start(PLAN if end == "done" else LONG)
+        driver = weakref.ref(run._driver)
+        if end == "done":
+            await run.result()
+        else:
+            await run.cancel()
+            await engine.delete(run.id)
+        del run
+        await asyncio.sleep(0.05)  # callbacks see the last of it
+        gc.collect()
+        assert driver() is None

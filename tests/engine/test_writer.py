@@ -249,13 +249,16 @@ async def test_a_real_full_store_heals(tmp_path, monkeypatch):
 
     @kedge.tool(effect="pure")
     async def fill() -> str:
+        await limited.wait()
         return "z" * 500_000
 
+    limited = asyncio.Event()
     try:
         async with kedge.Engine(tools=[fill], store=journal) as engine:
             pages = db.execute("pragma page_count").fetchall()[0][0]
             run = await engine.start(chain(1, "fill"), run_id="r")
             db.execute(f"pragma max_page_count = {pages + 20}")
+            limited.set()
             for _ in range(100):
                 if engine._writer.full:
                     break

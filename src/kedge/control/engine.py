@@ -316,7 +316,6 @@ class Engine:
             return
         with contextlib.suppress(KedgeError):  # a lock left behind goes with the process
             self._opened().release(driver.log.lease)
-        driver.stop_alarms()
         task = asyncio.get_running_loop().create_task(run.see_off())
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)

@@ -65,6 +65,11 @@ class Workshop:
         self.runs: set[Attempts] = set()
         self.stall = StallWatch(self._in_loop)
 
+    @property
+    def alone(self) -> bool:
+        """No more than one run is driven."""
+        return len(self.runs) < 2
+
     def _in_loop(self) -> Iterator[tuple[str, Tool]]:
         for attempts in self.runs:
             yield from attempts.in_loop()
@@ -386,12 +391,16 @@ class Attempts:
         elif kind == "progress":
             self._driver.progress(attempt.path, data["fraction"], short(data["message"]))
 
-    async def close(self) -> None:
-        """Let go of every call: cancelled, waited for a moment, then left. What still returns counts."""
-        self.closed = True
+    def leave(self) -> None:
+        """The run makes no more calls: the workshop need not know of it."""
         self.workshop.runs.discard(self)
         if self._alarm is not None:
             self._alarm.cancel()
+
+    async def close(self) -> None:
+        """Let go of every call: cancelled, waited for a moment, then left. What still returns counts."""
+        self.closed = True
+        self.leave()
         live = list(self._live.values())
         for attempt in live:
             self._stop(attempt)

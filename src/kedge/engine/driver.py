@@ -51,6 +51,7 @@ class Driver:
         self.state = state
         self.log = log
         self._writer = writer
+        self._workshop = workshop
         self._gates = workshop.gates
         self._clock = clock
         self._durable = durable
@@ -141,6 +142,19 @@ class Driver:
             _refuse(decided, error)
         finally:
             self._in_turn = False
+        if self._held or self.state.end is not None:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Commit for what waits for the disk: at once if nobody could share the sync.
+
+        Nobody can if this is the only run and no call of it is in flight; a round trip through the loop
+        would only be added to each step of a chain.
+        """
+        if self._workshop.alone and not self.attempts:
+            self._writer.flush()
+        else:
+            self._writer.flush_soon()
 
     def _take_turn(self, decided: list[Receipt]) -> None:
         state, intake = self.state, self._intake
@@ -185,8 +199,6 @@ class Driver:
                 self._held.append(launch)
             else:
                 start(launch[0], launch[1])
-        if self._held or state.end is not None:
-            self._writer.flush_soon()
         if state.cancelling and any(type(event) is RunCancelling for event in turn.events):
             self._drop_held()
             self.attempts.cancel_all("the run was cancelled")
@@ -266,6 +278,7 @@ class Driver:
                 future.set_result(None)
         if self.state.end is not None and durable == self.log.seq:
             self.stop_alarms()
+            self.attempts.leave()
             self._tell_idle()
             self.on_ended()
 

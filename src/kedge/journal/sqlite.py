@@ -92,18 +92,22 @@ class SqliteJournal:
                 raise not_claimed(append.run_id)
         if not appends:
             return
-        known, self._rows = self._rows, {}
+        known = self._rows
         rows: dict[str, _RunRow] = {}
-        with self._file.writing(landed=lambda db: _landed(db, appends)) as db:
-            for append in appends:
-                run_id = append.run_id
-                row = rows.get(run_id) or known.get(run_id) or _find_run(db, run_id)
-                if row is None:
-                    raise not_claimed(run_id)
-                rows[run_id] = _append(db, row, append)
-            for run_id, row in rows.items():
-                _move_on(db, row, known.get(run_id))
-        self._rows = {**known, **rows}
+        try:
+            with self._file.writing(landed=lambda db: _landed(db, appends)) as db:
+                for append in appends:
+                    run_id = append.run_id
+                    row = rows.get(run_id) or known.get(run_id) or _find_run(db, run_id)
+                    if row is None:
+                        raise not_claimed(run_id)
+                    rows[run_id] = _append(db, row, append)
+                for run_id, row in rows.items():
+                    _move_on(db, row, known.get(run_id))
+        except BaseException:
+            known.clear()  # where they stand now, the file must tell
+            raise
+        known.update(rows)
 
     def head(self, run_id: str) -> Head | None:
         """Where the run stands; None if there is no such run."""

@@ -109,13 +109,12 @@ class SqliteFile:
 
     @contextmanager
     def writing(self, landed: Callable[[Db], bool] | None = None) -> Generator[Db]:
-        """A transaction that is on disk when the block is left without an error.
+        """A transaction that is on disk, in the file of that name, when the block is left without an error.
 
         `landed` tells, after an error in COMMIT, whether the transaction happened all the same.
         """
         with self._writing:
             db = self._opened_writer()
-            self._check_same_file()
             try:
                 db.execute("begin immediate")
                 yield db
