@@ -87,7 +87,7 @@ class Kedge:
 
     async def forget(self) -> None:
         """Delete the run, so that the next one is measured beside nothing."""
-        await self.engine.delete(self.run_handle.id)
+        self.engine.delete(self.run_handle.id)
         self.handle = None
 
     @property

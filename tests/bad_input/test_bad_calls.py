@@ -82,7 +82,8 @@ def test_a_run_id_can_be_no_path_no_query_and_no_device(run_id):
             good = kedge.Plan.parse(plan(step()))
             doors = (
                 lambda: engine.start(good, run_id=run_id), lambda: engine.resume(run_id),
-                lambda: engine.delete(run_id), lambda: asyncio.to_thread(engine.look, run_id),
+                lambda: asyncio.to_thread(engine.delete, run_id),
+                lambda: asyncio.to_thread(engine.look, run_id),
                 lambda: asyncio.to_thread(engine.reader, run_id),
             )  # fmt: skip
             for door in doors:

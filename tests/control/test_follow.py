@@ -239,6 +239,32 @@ async def test_a_callback_that_hangs_is_not_waited_for(sort, monkeypatch):
     release.set()
 
 
+@pytest.mark.parametrize("sort", ["async", "sync"])
+async def test_a_callback_that_is_too_slow_is_told_the_end_and_that_is_said(sort, monkeypatch, caplog):
+    monkeypatch.setattr("kedge.control.follow.CALLBACK_GRACE_S", 0.1)
+    monkeypatch.setattr("kedge.control.follow.AHEAD", 4)
+    told = []
+    if sort == "async":
+
+        async def slow(event):
+            told.append(event)
+            await asyncio.sleep(0.03)
+    else:
+
+        def slow(event):
+            told.append(event)
+            time.sleep(0.03)
+
+    items = {"id": "each", "tool": "tick", "foreach": list(range(30)), "args": {"n": "${item}"}}
+    async with kedge.Engine(tools=[tick]) as engine:
+        run = await engine.start(plan(items), on_event=slow)
+        assert (await run.result()).ok
+    await asyncio.sleep(0.05)
+    assert (told[-1].kind, told[-1].percent) == ("run_ended", 100)
+    assert [event.seq for event in told] == sorted(event.seq for event in told)
+    assert "too slow" in caplog.text
+
+
 async def test_async_callbacks_of_every_shape_are_awaited():
     told = {"function": [], "partial": [], "object": []}
 

@@ -130,19 +130,24 @@ async def test_a_call_that_has_not_begun_is_cancelled_at_once_and_without_doubt(
 
 
 async def test_a_call_that_waits_for_the_disk_is_cancelled_without_doubt(tmp_path):
-    called = []
+    called, gate = [], asyncio.Event()
+
+    @kedge.tool(effect="pure")
+    async def first() -> None:
+        await gate.wait()
 
     @kedge.tool(effect="effect")
     async def send() -> str:
         called.append(1)
         return "sent"
 
-    async with kedge.Engine(tools=[quick, send], store=tmp_path / "k.db") as engine:
+    async with kedge.Engine(tools=[first, send], store=tmp_path / "k.db") as engine:
         run = await engine.start(
-            plan({"id": "q", "tool": "quick"}, {"id": "a", "tool": "send", "after": ["q"]})
+            plan({"id": "q", "tool": "first"}, {"id": "a", "tool": "send", "after": ["q"]})
         )
         driver = engine._drivers[run.id]
         engine._writer.full = "held by the test"
+        gate.set()
         async with asyncio.timeout(5):
             while not driver._held:
                 await asyncio.sleep(0.001)
@@ -275,7 +280,11 @@ async def test_what_returns_while_the_engine_closes_is_kept(tmp_path):
 
 
 async def test_a_call_that_was_not_made_when_the_engine_closed_is_made_later_without_a_question(tmp_path):
-    called = []
+    called, gate = [], asyncio.Event()
+
+    @kedge.tool(effect="pure")
+    async def first() -> None:
+        await gate.wait()
 
     @kedge.tool(effect="effect")
     async def send() -> str:
@@ -283,17 +292,18 @@ async def test_a_call_that_was_not_made_when_the_engine_closed_is_made_later_wit
         return "sent"
 
     store = tmp_path / "k.db"
-    async with kedge.Engine(tools=[quick, send], store=store) as engine:
+    async with kedge.Engine(tools=[first, send], store=store) as engine:
         await engine.start(
-            plan({"id": "q", "tool": "quick"}, {"id": "a", "tool": "send", "after": ["q"]}), run_id="r"
+            plan({"id": "q", "tool": "first"}, {"id": "a", "tool": "send", "after": ["q"]}), run_id="r"
         )
         engine._writer.full = "held by the test"
+        gate.set()
         async with asyncio.timeout(5):
             while not engine._drivers["r"]._held:
                 await asyncio.sleep(0.001)
         engine._writer.full = ""
     assert not called
-    async with kedge.Engine(tools=[quick, send], store=store) as engine:
+    async with kedge.Engine(tools=[first, send], store=store) as engine:
         result = await (await engine.resume("r")).result()
     assert result.ok, result.summary()
     assert called == [1]

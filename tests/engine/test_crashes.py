@@ -167,7 +167,7 @@ async def test_a_run_has_one_driver_and_a_killed_one_is_replaced_at_once(worker,
         assert engine.runs()[0].driven
         assert engine.look("r").steps["s0"].status == "running"
         with pytest.raises(kedge.NotOwner):
-            await engine.delete("r")
+            engine.delete("r")
         os.kill(pid, signal.SIGKILL)
         assert int(worker._process.stdout.readline()) == -signal.SIGKILL
         run = await asyncio.wait_for(engine.resume("r"), 2)

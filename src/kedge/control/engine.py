@@ -399,19 +399,18 @@ class Engine:
         """Facts on the store, for a health report."""
         return self._opened().stats()
 
-    async def delete(self, run_id: str) -> None:
+    def delete(self, run_id: str) -> None:
         """Remove a run and everything it wrote. A run that is driven cannot be deleted."""
         id_ = checked_run_id(run_id)
-        run = self._runs.get(id_)
-        if run is not None:
-            if not run.state.ended and self._drivers[id_].lost is None:
+        if id_ in self._runs:
+            if self._drivers[id_].lost is None:
                 raise BadInput(
                     "the run is being driven",
                     code="run_is_live",
                     where=f"run {id_}",
-                    remedy="cancel it first",
+                    remedy="cancel it, or wait for its result, first",
                 )
-            await self._let_go(id_)
+            self._retire(id_)
         if self._opened().head(id_) is None:
             raise self._unknown(id_)
         self._opened().delete([id_])

@@ -7,11 +7,12 @@ no place in any queue of the run, so a slow or hanging one costs the run nothing
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 from kedge.engine.driver import Driver
@@ -26,6 +27,8 @@ Callback = Callable[[RunEvent], Any]
 
 CALLBACK_GRACE_S = 1.0
 """How long the end of a run waits for a callback to see it."""
+LAST_WORD_S = 0.2
+"""One that is too slow for that is told the end alone, if it takes it within this time."""
 BATCH = 2_000
 """Events told between two looks at the loop."""
 AHEAD = 256
@@ -108,6 +111,9 @@ class Subscription:
         is_async = inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(called)
         self._teller = _Loop(callback) if is_async else _Thread(callback)
         self._closing = False
+        self._hurry = False
+        """Only the end is told any more."""
+        self._left_out = 0
         self._task = asyncio.create_task(self._follow(feed, level))
 
     async def _follow(self, feed: Feed, level: Level) -> None:
@@ -115,7 +121,10 @@ class Subscription:
         try:
             async for event in feed.events(0, level):
                 run_id = event.run_id
-                await self._teller.tell(event)
+                if self._hurry and event.kind != "run_ended":
+                    self._left_out += 1
+                else:
+                    await self._teller.tell(event)
             await self._teller.all_told()
         except BaseException as error:  # also SystemExit: a callback ends itself, not the program
             if self._closing or isinstance(error, GeneratorExit):
@@ -130,7 +139,15 @@ class Subscription:
         await asyncio.wait([self._task], timeout=CALLBACK_GRACE_S)
 
     async def close(self) -> None:
-        """Tell it nothing more."""
+        """Tell it the end, if it has not come to it yet, and nothing more."""
+        if not self._task.done():
+            self._hurry = True
+            self._left_out += self._teller.skip()
+            await asyncio.wait([self._task], timeout=LAST_WORD_S)
+            _log.warning(
+                "a callback was too slow: %d events were not told to it", self._left_out,
+                extra={"action": "callback_behind"},
+            )  # fmt: skip
         self._closing = True
         self._task.cancel()
         self._teller.close()
@@ -146,6 +163,10 @@ class _Loop:
     async def all_told(self) -> None:
         """Every call was waited for."""
 
+    def skip(self) -> int:
+        """Nothing waits to be told."""
+        return 0
+
     def close(self) -> None:
         """Nothing is kept."""
 
@@ -159,6 +180,9 @@ class _Thread:
         self._events: SimpleQueue[RunEvent | None] = SimpleQueue()
         self._given = 0
         self._told = 0
+        """Counted by the thread."""
+        self._skipped = 0
+        """Counted by the loop."""
         self._wanted = 0
         """Wake the loop when so many are told."""
         self._news = asyncio.Event()
@@ -169,7 +193,7 @@ class _Thread:
         """Hand over an event; waits only if the callback is far behind."""
         self._given += 1
         self._events.put(event)
-        if self._given - self._told > AHEAD:
+        if self._given - self._told - self._skipped > AHEAD:
             await self._until(self._given - AHEAD // 2)
         if self._error is not None:
             raise self._error
@@ -178,14 +202,27 @@ class _Thread:
         """Until the callback has seen all events."""
         await self._until(self._given)
 
+    def skip(self) -> int:
+        """Tell nothing of what waits; how much that is."""
+        before = self._skipped
+        with contextlib.suppress(Empty):
+            while True:
+                self._events.get_nowait()
+                self._skipped += 1
+        self._news.set()
+        return self._skipped - before
+
     async def _until(self, told: int) -> None:
-        while self._told < told and self._error is None:
+        while self._behind(told):
             self._news.clear()
-            self._wanted = told
-            if self._told < told and self._error is None:
+            self._wanted = told - self._skipped
+            if self._behind(told):
                 await self._news.wait()
         if self._error is not None:
             raise self._error
+
+    def _behind(self, told: int) -> bool:
+        return self._told + self._skipped < told and self._error is None
 
     def close(self) -> None:
         """Let the thread end, once its callback lets it."""

@@ -52,12 +52,7 @@ def delete(run_id: str, store: str | None, as_json: bool) -> int:  # noqa: FBT00
     """Forget a run and everything that it wrote to the store."""
     settings, screen = settings_of(store), Screen(as_json=as_json)
     require_store(settings)
-
-    async def main() -> None:
-        async with build_engine(settings) as engine:
-            await engine.delete(run_id)
-
-    asyncio.run(main())
+    in_engine(settings, lambda engine: engine.delete(run_id))
     if as_json:
         screen.data({"deleted": [run_id]})
     screen.say(f"run {run_id} is deleted")
