@@ -17,6 +17,7 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT / "src"), str(DOCS)]  # this checkout, whatever else is installed
 
+import members  # noqa: E402
 import sections  # noqa: E402
 from pages import fill, pages  # noqa: E402
 from picture import demo_picture, demo_timeline, same_picture  # noqa: E402
@@ -27,6 +28,7 @@ SECTIONS: dict[str, Section] = {
     "budgets": sections.budgets,
     "built-in tools": sections.builtin_tools,
     "categories": sections.categories,
+    "classes": members.classes_of_the_package,
     "codes": sections.codes_by_kind,
     "commands": sections.commands,
     "demo": demo_picture,
@@ -37,6 +39,7 @@ SECTIONS: dict[str, Section] = {
     "fields of a step": sections.step_fields,
     "fields of parts": sections.part_fields,
     "functions": sections.functions,
+    "functions of the package": members.functions_of_the_package,
     "later": sections.later_fields,
     "limits": sections.limits,
     "reserved words": sections.reserved_words,

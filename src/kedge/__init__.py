@@ -12,6 +12,7 @@ from kedge._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from kedge.api import check as check
+    from kedge.api import compare as compare
     from kedge.api import load as load
     from kedge.api import run_sync as run_sync
     from kedge.base.errors import BadInput as BadInput
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from kedge.base.errors import StoreVersion as StoreVersion
     from kedge.base.errors import ToolError as ToolError
     from kedge.base.limits import Limits as Limits
-    from kedge.checks.compare import compare as compare
     from kedge.control.engine import Engine as Engine
     from kedge.control.print_progress import print_progress as print_progress
+    from kedge.control.retention import Retention as Retention
     from kedge.control.run import Run as Run
     from kedge.flow.result import RunResult as RunResult
     from kedge.flow.words import RunStatus as RunStatus
@@ -58,15 +59,15 @@ if TYPE_CHECKING:
     from kedge.views.narrate import RunEvent as RunEvent
 
 _HOMES = {
-    "api": "check load run_sync",
+    "api": "check compare load run_sync",
     "base.errors": (
         "BadInput ExpressionError InternalError InvalidPlan KedgeError NotDone NotFound NotOwner "
         "NotSerializable Refused RunConflict StoreDamaged StoreError StoreFull StoreVersion ToolError"
     ),
     "base.limits": "Limits",
-    "checks.compare": "compare",
     "control.engine": "Engine",
     "control.print_progress": "print_progress",
+    "control.retention": "Retention",
     "control.run": "Run",
     "flow.result": "RunResult",
     "flow.words": "RunStatus StepStatus",

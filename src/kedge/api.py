@@ -10,6 +10,8 @@ from typing import Any
 from kedge.base.errors import KedgeError
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.checks import check as _check
+from kedge.checks.compare import Comparison
+from kedge.checks.compare import compare as _compare
 from kedge.checks.severity import Strictness
 from kedge.control.engine import Engine
 from kedge.control.follow import Callback
@@ -30,8 +32,21 @@ def check(
     limits: Limits = DEFAULT_LIMITS,
 ) -> Findings:
     """All faults of a plan at once. Without `tools`, what concerns tools is left out."""
-    catalog = tools if isinstance(tools, Catalog) or tools is None else Registry(tools).catalog
-    return _check(plan, catalog, strictness=strictness, limits=limits)
+    return _check(plan, _catalog(tools), strictness=strictness, limits=limits)
+
+
+def compare(
+    a: Plan | str | dict[str, Any],
+    b: Plan | str | dict[str, Any],
+    tools: Iterable[Tool | Callable[..., Any]] | Catalog | None = None,
+) -> Comparison:
+    """What differs between two plans, and which is better. With `tools`, faults with tools count too."""
+    one, other = (plan if isinstance(plan, Plan) else Plan.parse(plan) for plan in (a, b))
+    return _compare(one, other, _catalog(tools))
+
+
+def _catalog(tools: Iterable[Tool | Callable[..., Any]] | Catalog | None) -> Catalog | None:
+    return tools if isinstance(tools, Catalog) or tools is None else Registry(tools).catalog
 
 
 def run_sync(
@@ -64,4 +79,4 @@ def run_sync(
     return asyncio.run(main())
 
 
-__all__ = ["check", "load", "run_sync"]
+__all__ = ["check", "compare", "load", "run_sync"]

@@ -1,5 +1,6 @@
 """Bad arguments of the library itself: files, inputs, run ids, tools, limits. Each call is refused."""
 
+import asyncio
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,6 +95,12 @@ def _generator():
     yield 1
 
 
+async def _events(level: Any):
+    async with kedge.Engine(tools=bad_tools.TOOLS) as engine:
+        run = await engine.start(_PLAN)
+        return [event async for event in run.events(level=level)]
+
+
 _PLAN: Any = kedge.Plan.parse(plan(step()))
 _kedge: Any = kedge
 """What is wrong here on purpose would not pass a type checker."""
@@ -115,6 +122,9 @@ CALLS = [
     Refused("strictness of none", lambda _: _kedge.check(_PLAN, strictness="lax"), "strictness", "lenient"),
     Refused("limit of zero", lambda _: kedge.Limits(parallel=0), "limit_value", "above 0", "parallel"),
     Refused("limit of no number", lambda _: kedge.Limits(run_s=math.nan), "limit_value", "above 0", "run_s"),
+    Refused("limits as a map", lambda _: _kedge.Engine(limits={"parallel": 2}), "limit_value", "kedge.Limits",
+        "limits"),
+    Refused("level of nowhere", lambda _: asyncio.run(_events("steps")), "level", "group"),
     Refused("form of nowhere", lambda _: _PLAN.dump("xml"), "form", "yaml"),
     Refused("picture of nowhere", lambda _: _kedge.draw(_PLAN, form="gif"), "form", "mermaid"),
     Refused(

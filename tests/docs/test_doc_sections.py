@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -73,6 +74,18 @@ def test_every_code_has_a_meaning_and_every_meaning_a_code():
     wrong = codes.unsaid(found, codes.meanings(ROOT / "docs" / "codes.txt"))
     assert wrong == [], "mend docs/codes.txt, then run make docs"
     assert len(found) > 150
+
+
+def test_every_public_member_says_what_it_is():
+    assert import_module("members").unsaid() == []
+
+
+def test_every_public_name_is_on_a_page():
+    import kedge
+
+    text = "".join(page.read_text(encoding="utf-8") for page in import_module("pages").pages(ROOT))
+    told = set(re.findall(r"\w+", text))
+    assert set(kedge.__all__) - told == {"__version__"}
 
 
 def test_the_reader_of_codes_sees_every_form():

@@ -63,6 +63,13 @@ class Engine:
         clock: Clock | None = None,
     ) -> None:
         self.registry = tools if isinstance(tools, Registry) else Registry(tools)
+        if not isinstance(limits, Limits | None):
+            raise BadInput(
+                f"Limits are needed, not {type(limits).__name__}",
+                code="limit_value",
+                where="limits",
+                remedy="write limits=kedge.Limits(parallel=8)",
+            )
         self.limits = limits or Limits()
         self._store = store
         self._resources = dict(resources or {})

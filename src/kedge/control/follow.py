@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable
 from queue import Empty, SimpleQueue
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kedge.engine.driver import Driver
 from kedge.engine.ports import Journal
@@ -23,6 +23,7 @@ from kedge.journal.entry import Entry
 from kedge.views.narrate import Narrator, RunEvent, wanted
 
 Level = Literal["run", "group", "step", "all"]
+LEVELS: tuple[Level, ...] = get_args(Level)
 Callback = Callable[[RunEvent], Any]
 
 CALLBACK_GRACE_S = 1.0

@@ -30,19 +30,29 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One run in a list."""
 
     id: str
+    """Its name in the store."""
     plan: str
+    """The hash of its plan."""
     goal: str
+    """The plan's goal, its beginning."""
     status: str
     """As of its last event; `damaged` if its log cannot be read whole."""
     started_at: datetime | None
+    """When it began."""
     updated_at: datetime | None
+    """When its last event happened."""
     ended_at: datetime | None
+    """When it ended; None if it has not."""
     position: int
     """Number of its last event."""
     total: int
+    """Steps there are."""
     done: int
+    """Steps that succeeded."""
     questions: int
+    """Questions that wait for an answer."""
     size_bytes: int
+    """Bytes of its events and large values."""
     driven: bool = False
     """Some process drives it at this moment. One that has not ended and is not driven can be resumed."""
     damaged: str = ""
@@ -50,6 +60,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
+        """Nothing more happens to it by itself."""
         return self.status in ENDED
 
 

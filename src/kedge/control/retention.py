@@ -48,6 +48,7 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     """What was forgotten, or would be."""
 
     runs: tuple[RunInfo, ...]
+    """What is gone, or would be."""
     kept: tuple[RunInfo, ...] = ()
     """Chosen, and kept because somebody drives them."""
     freed_bytes: int = 0

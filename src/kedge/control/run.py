@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from kedge.control.follow import Callback, Feed, Level, Subscription
+from kedge.base.errors import BadInput
+from kedge.control.follow import LEVELS, Callback, Feed, Level, Subscription
 from kedge.engine.driver import Driver
 from kedge.engine.ports import Journal
 from kedge.flow.inputs import Command
@@ -28,10 +29,12 @@ class Run:
 
     @property
     def id(self) -> str:
+        """Its name in the store."""
         return self._driver.state.run_id
 
     @property
     def plan(self) -> Plan:
+        """The plan that it follows by now."""
         return self._driver.state.plan
 
     @property
@@ -41,10 +44,13 @@ class Run:
 
     @property
     def status(self) -> RunStatus:
+        """How it stands."""
         return self._driver.state.status
 
     async def events(self, from_seq: int = 1, level: Level = "all") -> AsyncIterator[RunEvent]:
         """Every event from number `from_seq` on, without gaps, then live until the run ends."""
+        if level not in LEVELS:
+            raise BadInput(f"there is no level {level!r}", code="level", allowed=LEVELS)
         async for event in self._feed.events(from_seq - 1, level):
             yield event
 

@@ -23,14 +23,21 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """How many. Items of a foreach and children of composites count as steps."""
 
     total: int
+    """All steps there are."""
     done: int
+    """Succeeded."""
     failed: int
+    """Failed for good, fallbacks that stood in for them or not."""
     skipped: int
+    """Did not run: skipped is not success."""
     cancelled: int
+    """Stopped, or never begun, because the run was cancelled."""
     in_doubt: int
+    """May have had their effect: somebody has to say."""
     attempts: int
     """Attempts of all kinds, first ones included."""
     tool_calls: int
+    """Calls that were made."""
 
 
 class StepResult:
@@ -44,10 +51,12 @@ class StepResult:
 
     @property
     def path(self) -> str:
+        """Where it is in the plan: `outer[3]/inner`."""
         return self._step.path
 
     @property
     def status(self) -> StepStatus:
+        """How it stands, or how it ended."""
         return self._step.status
 
     @property
@@ -72,6 +81,7 @@ class StepResult:
 
     @property
     def error(self) -> Failure | None:
+        """Why it failed, or is in doubt."""
         step = self._step
         return step.error if step.status in (StepStatus.FAILED, StepStatus.IN_DOUBT) else None
 
@@ -95,10 +105,12 @@ class StepResult:
 
     @property
     def started_at(self) -> datetime | None:
+        """When its first attempt began."""
         return _when(self._step.started_at)
 
     @property
     def ended_at(self) -> datetime | None:
+        """When it ended; None if it has not."""
         return _when(self._step.ended_at)
 
     @property
@@ -142,6 +154,7 @@ class RunResult:
 
     @property
     def status(self) -> RunStatus:
+        """How the run stands, or how it ended."""
         return self.state.status
 
     @property
@@ -165,10 +178,12 @@ class RunResult:
 
     @property
     def answer(self) -> str | None:
+        """The plan's `answer`, filled in; None without one."""
         return self.state.answer
 
     @property
     def error(self) -> Failure | None:
+        """Why it did not end as it should."""
         return self.state.error
 
     @property
@@ -178,10 +193,12 @@ class RunResult:
 
     @property
     def started_at(self) -> datetime | None:
+        """When it began."""
         return _when(self.state.started_at)
 
     @property
     def ended_at(self) -> datetime | None:
+        """When it ended; None if it has not."""
         return _when(self.state.ended_at)
 
     @property
@@ -216,6 +233,7 @@ class RunResult:
 
     @property
     def counts(self) -> Counts:
+        """How many steps came to what."""
         tally: dict[StepStatus, int] = dict.fromkeys(StepStatus, 0)
         attempts = 0
         for step in self.state.steps.values():

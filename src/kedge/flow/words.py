@@ -61,14 +61,19 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why an attempt or a step failed."""
 
     category: Category
+    """What follows from it; [all categories](errors.md#failure-categories)."""
     code: str
+    """What it was, for programs."""
     message: str
+    """What it was, for people."""
     classified: bool = False
     """The tool itself said what went wrong, so the failure is known, not in doubt."""
     not_done: bool = False
     """Nothing happened outside: the call was never made, or the tool says so."""
     retry_after_s: float | None = None
+    """When the other side wants to be asked again."""
     remedy: str = ""
+    """What to do next."""
     trace: str = ""
     """Where in the tool it was raised, shortened."""
 

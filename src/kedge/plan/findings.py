@@ -27,15 +27,21 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One fault: where it is, what is allowed there, how to mend it."""
 
     code: str
+    """What kind of fault; [all codes](errors.md#codes)."""
     severity: Severity = "error"
+    """`error` stands in the way of running the plan, the others do not."""
     message: str
+    """What is wrong."""
     step: str = ""
     """Id path of the step, as in `outer/inner`."""
     path: str = ""
     """Place in the document, as in `steps[3].args.path`; in a text that cannot be read, line and column."""
     allowed: tuple[str, ...] = ()
+    """What may stand there."""
     remedy: str = ""
+    """How to mend it, for people."""
     fix: Fix | None = None
+    """How to mend it, for `kedge.apply_fix`; None where only a person can know."""
     names: tuple[str, ...] = ()
     """The names the fault is about: the missing tool, the parameter, the steps of a cycle."""
 
@@ -64,22 +70,27 @@ class Findings:
 
     @property
     def errors(self) -> tuple[Finding, ...]:
+        """What stands in the way of running the plan."""
         return tuple(f for f in self.all if f.severity == "error")
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
+        """What is probably not meant."""
         return tuple(f for f in self.all if f.severity == "warning")
 
     @property
     def missing_tools(self) -> tuple[str, ...]:
+        """Names of tools that nobody registered."""
         return self._names("unknown_tool")
 
     @property
     def missing_parameters(self) -> tuple[str, ...]:
+        """Arguments that tools need and steps do not give."""
         return self._names("missing_argument")
 
     @property
     def cycles(self) -> tuple[tuple[str, ...], ...]:
+        """Steps that wait for each other, a tuple for each ring."""
         return tuple(f.names for f in self.all if f.code == "cycle")
 
     def _names(self, code: str) -> tuple[str, ...]:
