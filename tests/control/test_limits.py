@@ -141,3 +141,19 @@ async def test_a_limit_that_was_raised_stays_raised_after_a_restart(tmp_path):
         begun = time.monotonic()
         assert (await run.result()).ok
         assert time.monotonic() - begun < 2
+
+
+async def test_raising_a_limit_without_a_number_gives_room_beyond_what_is_used_already():
+    @kedge.tool(effect="pure")
+    async def long_nap() -> int:
+        await asyncio.sleep(0.5)
+        return 1
+
+    async with kedge.Engine(tools=[long_nap], limits=kedge.Limits(run_s=0.05)) as engine:
+        run = await engine.start(chain(2, "long_nap"))
+        result = await run.result()
+        ((id_, asked),) = result.questions.items()
+        assert asked.used >= 0.05
+        await run.answer(id_, "raise")
+        assert run.state.limit("run_s") == pytest.approx(2 * asked.used)
+        await run.cancel()

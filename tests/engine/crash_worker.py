@@ -81,12 +81,12 @@ def kill_on_commit(engine, number):
     journal = engine._journal
     commit, count = journal.commit, 0
 
-    def counted(appends):
+    def counted(appends, patience_s):
         nonlocal count
         count += 1
         if count == number:
             kill_self()
-        commit(appends)
+        commit(appends, patience_s)
 
     journal.commit = counted
 

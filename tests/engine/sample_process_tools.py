@@ -215,6 +215,12 @@ def hangs(note: str, manner: str = "sleep", *, with_child: bool = True) -> None:
     time.sleep(60)
 
 
+@tool(effect="effect", isolation="process")
+def hangs_with_effects(note: str) -> None:
+    write_ids(note, [os.getpid()])
+    time.sleep(60)
+
+
 @process
 async def hangs_async(note: str) -> None:
     write_ids(note, [os.getpid()])

@@ -207,3 +207,34 @@ async def test_a_failure_that_has_nothing_to_do_with_load_narrows_nothing():
     async with kedge.Engine(tools=[api]) as engine:
         await run_all(engine, wide("api", 8))
         assert not engine._workshop.gates._windows
+
+
+async def test_a_resource_that_says_too_many_is_narrowed_and_widens_again():
+    meter, refused = Meter(), []
+
+    @kedge.tool(
+        effect="pure",
+        resources=("host",),
+        retry=kedge.Retry(attempts=9, backoff_s=0.01, on=("rate_limited",)),
+    )
+    async def ask() -> None:
+        if len(refused) < 6:
+            refused.append(1)
+            raise kedge.ToolError("slow down", "rate_limited")
+        await meter("ask", 0.01)
+
+    async with kedge.Engine(tools=[ask], resources={"host": 8}) as engine:
+        run = await engine.start(wide("ask", 60))
+        window = None
+        sizes = set()
+        async with asyncio.timeout(15):
+            while not run.state.ended:
+                window = engine._workshop.gates._windows.get("resource host", window)
+                if window is not None:
+                    sizes.add(int(window.size))
+                await asyncio.sleep(0.002)
+        assert (await run.result()).ok
+    assert min(sizes) == 1, "down to one at a time"
+    assert window is not None
+    assert window.size > 2, "and back"
+    assert meter.most["ask"] <= 8

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import kedge
 from kedge.base.codec import decode, encode
 from kedge.base.errors import BadInput, NotDone, ToolError
 from kedge.engine import child as child_module
@@ -122,7 +123,8 @@ async def test_a_tool_sees_its_context_and_its_reports_arrive(processes):
         "key": "the-key",
         "folder": str(Path.cwd()),
     }
-    assert notes.all[:3] == [
+    assert notes.all[:4] == [
+        ("began", {}),
         ("progress", {"fraction": 0.5, "message": "half"}),
         ("heartbeat", {}),
         ("discovery", {"what": "a door", "need": "a key"}),
@@ -591,3 +593,19 @@ async def test_a_failed_call_is_told_as_data_never_as_an_object(processes):
         await call(processes, "raises", kind="odd")
     assert caught.value.__cause__ is None
     assert encode(caught.value.failure)
+
+
+async def test_a_call_stopped_before_a_process_was_free_is_not_in_doubt(monkeypatch, tmp_path):
+    monkeypatch.setattr(processes_module, "MAX_ALIVE", 1)
+    notes = [str(tmp_path / f"{n}.txt") for n in range(3)]
+    steps = [
+        {"id": f"s{n}", "tool": "hangs_with_effects", "args": {"note": note}} for n, note in enumerate(notes)
+    ]
+    async with kedge.Engine(tools=[SAMPLES["hangs_with_effects"]]) as engine:
+        run = await engine.start(kedge.Plan.parse({"goal": "hang", "steps": steps}))
+        async with asyncio.timeout(5):
+            while not any(map(os.path.exists, notes)):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await run.cancel()
+        result = await run.result()
+    assert (result.counts.in_doubt, result.counts.cancelled) == (1, 2)

@@ -130,7 +130,7 @@ class World:
         elif what < 60:
             ring.tick(self.luck.choice([0, 1, 1_000, 5_000]))
         elif what < 70:
-            ring.crash().resume(changed_tools=self.luck.choice([(), (), ("send",)]))
+            ring.crash().resume(changed_tools=self.luck.choice([{}, {}, {"send": "new"}]))
         elif what < 76 and not ring.state.cancelling:
             ring.send("unpause" if ring.state.paused else "pause")
         elif what < 80 and self.heard:

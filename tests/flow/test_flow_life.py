@@ -360,7 +360,7 @@ def test_the_answer_stop_lets_what_runs_finish_and_then_fails_the_run():
 
 def test_changed_tools_with_effects_are_asked_about_once():
     run = ring(step("a"), step("b", "send", after=["a"]))
-    run.crash().resume(changed_tools=("send",)).crash().resume(changed_tools=("send",))
+    run.crash().resume(changed_tools={"send": "new"}).crash().resume(changed_tools={"send": "new"})
     assert (run.calls, run.status(), len(run.questions)) == ([], "waiting", 1)
     assert "send" in run.of(QuestionAsked)[0].text
     assert run.answer("go on").calls == ["a"]
@@ -368,13 +368,13 @@ def test_changed_tools_with_effects_are_asked_about_once():
 
 def test_changed_tools_can_stop_the_run():
     run = ring(step("a"), step("b", "send", after=["a"]))
-    run.crash().resume(changed_tools=("send",)).answer("stop")
+    run.crash().resume(changed_tools={"send": "new"}).answer("stop")
     assert run.status() == "failed"
 
 
 def test_changed_tools_are_asked_about_although_a_limit_is_too():
     run = ring(*(step(f"s{i}") for i in range(3)), limits=Limits(calls=2))
-    run.crash().resume(changed_tools=("send",))
+    run.crash().resume(changed_tools={"send": "new"})
     assert [q.reason for q in run.of(QuestionAsked)] == ["limit", "tool_changed"]
 
 

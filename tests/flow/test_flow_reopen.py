@@ -118,7 +118,7 @@ def test_a_doubt_in_a_composite_can_be_answered_before_the_run_goes_on(answer, c
     inside = [step("a", "send"), step("b", fallback_for="a"), step("c", after=["a"])]
     run = ring({"id": "p", "steps": inside}, step("d", "send", after=["p"]))
     run.send("cancel").fail("p/a", "cancelled")
-    run.crash().resume(retry_failed=True, changed_tools=("send",))
+    run.crash().resume(retry_failed=True, changed_tools={"send": "new"})
     doubt, tools = run.questions
     run.answer(answer, question=doubt).answer("go on", question=tools)
     assert run.calls == [f"p/{path}" for path in calls]
@@ -149,7 +149,7 @@ def test_a_fallback_in_doubt_in_a_composite_can_be_answered_before_the_run_goes_
     inside = [step("a"), step("b", "send", fallback_for="a"), step("c", after=["a"])]
     run = ring({"id": "p", "steps": inside}, step("d", "send", after=["p"]))
     run.fail("p/a", "permanent").send("cancel").fail("p/b", "cancelled")
-    run.crash().resume(retry_failed=True, changed_tools=("send",))
+    run.crash().resume(retry_failed=True, changed_tools={"send": "new"})
     doubt, tools = run.questions
     run.answer(answer, question=doubt).answer("go on", question=tools)
     assert run.calls == [f"p/{id_}" for id_ in called]

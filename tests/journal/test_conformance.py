@@ -62,13 +62,13 @@ class OneEpoch(MemoryJournal):
 
 
 class HalfBatches(MemoryJournal):
-    def commit(self, appends):
+    def commit(self, appends, patience_s=0.0):
         for append in appends:
             super().commit([append])
 
 
 class LosesHeadlines(MemoryJournal):
-    def commit(self, appends):
+    def commit(self, appends, patience_s=0.0):
         super().commit([append._replace(headline=append.headline or b"") for append in appends])
 
 

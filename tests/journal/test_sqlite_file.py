@@ -1,10 +1,12 @@
 """The file: who may read it, what is refused, what happens when it moves."""
 
+import contextlib
 import os
 import shutil
 import stat
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import apsw
@@ -281,3 +283,31 @@ def test_a_run_has_room_for_so_many_events_only(open_sqlite, monkeypatch):
     driver.write(5)
     with pytest.raises(StoreError, match="at most 5 events"):
         driver.write(1)
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_log_file_that_goes_away_while_it_is_open_is_noticed(path, how):
+    journal = SqliteJournal(path)
+    driver = Driver(journal)
+    driver.write(1)
+    wal = path.with_name(path.name + "-wal")
+    content = wal.read_bytes()
+    wal.unlink()
+    if how == "replaced":
+        wal.write_bytes(content)
+    with pytest.raises(StoreError) as caught:
+        driver.write(2)
+    assert caught.value.code == "store_moved"
+    with contextlib.suppress(StoreError):
+        journal.close()
+
+
+def test_looking_whether_a_run_is_driven_does_not_keep_anybody_from_driving_it(path):
+    ours, theirs = SqliteJournal(path), SqliteJournal(path)
+    assert theirs._locks.take("run")
+    timer = threading.Timer(0.002, theirs._locks.drop, ["run"])
+    timer.start()
+    assert ours.claim("run", 1).epoch == 1
+    timer.join()
+    ours.close()
+    theirs.close()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, NotOw
 from kedge.base.ids import new_run_id
 from kedge.base.ids import run_id as checked_run_id
 from kedge.base.limits import Limits
+from kedge.control.changed import changed_tools
 from kedge.control.follow import Callback
 from kedge.control.inputs import complete_inputs
 from kedge.control.listing import RunInfo, headline, info
@@ -44,6 +46,8 @@ from kedge.journal.opening import open_journal
 from kedge.plan.model import Plan
 from kedge.tools.registry import Registry
 from kedge.tools.tool import Tool
+
+_log = logging.getLogger("kedge.engine")
 
 SHUTDOWN_GRACE_S = 5.0
 
@@ -113,7 +117,7 @@ class Engine:
             self._drivers.clear()
             self._journal = None
             if self._owns_journal:
-                journal.close()
+                _close(journal)
 
     def _opened(self) -> Journal:
         if self._journal is None:
@@ -134,42 +138,25 @@ class Engine:
         on_event: Callback | None = None,
     ) -> Run:
         """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on."""
-        with collector_paused():
-            return await self._start(plan, inputs, run_id, on_event)
-
-    async def _start(
-        self, plan: Plan, inputs: Mapping[str, Any] | None, run_id: str | None, on_event: Callback | None
-    ) -> Run:
         journal = self._opened()
         if not isinstance(plan, Plan):
             raise BadInput(
                 f"a Plan is needed, not {type(plan).__name__}",
                 remedy="make one with kedge.load(path) or kedge.Plan.parse(text)",
             )
-        self._refuse_faults(plan)
-        given = complete_inputs(plan, inputs or {})
-        program = compile_plan(plan, self.registry.catalog)  # also refuses values that have no JSON form
-        document = _encode_plan(plan)
-        plan_id = digest(document)
+        with collector_paused():
+            self._refuse_faults(plan)
+            given = complete_inputs(plan, inputs or {})
+            program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
+            document = _encode_plan(plan)
         id_ = checked_run_id(run_id) if run_id is not None else new_run_id()
-        if run_id is not None and (known := await self._known(id_, plan_id, given)) is not None:
+        run = await self._known(id_, digest(document), given) if run_id is not None else None
+        if run is not None:
             if on_event is not None:
-                known.subscribe(on_event)
-            return known
-        lease = journal.claim(id_, self._clock.now_ms())
-        state = RunState(id_, program, given, self.limits)
-        blobs = Blobs(journal)
-        log = RunLog(lease, 0, 0, 0)
-        run = self._drive(state, log, blobs, plan_id)
-        turn = Turn(state, self._clock.now_ms())
-        turn.emit(
-            RunStarted(
-                plan=plan_id, goal=plan.goal, inputs=Raw(given), tools=self._marks(program), kedge=__version__
-            )
-        )
-        turn.emit(PlanAdopted(version=1, plan=plan_id, cause="start"))
-        log.append(turn.events, turn.now, {plan_id: document})
-        self._writer.dirty(log)
+                run.subscribe(on_event)
+            return run
+        with collector_paused():
+            run = self._begin(id_, program, given, document)
         if on_event is not None:
             run.subscribe(on_event)
         driver = self._drivers[id_]
@@ -178,8 +165,23 @@ class Engine:
             try:
                 await driver.durable()
             except BaseException:
-                await self._let_go(id_)  # nobody has a handle on it
+                await self._let_go(run)  # nobody has a handle on it
                 raise
+        return run
+
+    def _begin(self, run_id: str, program: Program, inputs: bytes, document: bytes) -> Run:
+        """A new run and its first events."""
+        journal, plan_id = self._opened(), digest(document)
+        lease = journal.claim(run_id, self._clock.now_ms())
+        state = RunState(run_id, program, inputs, self.limits)
+        log = RunLog(lease, 0, 0, 0)
+        run = self._drive(state, log, Blobs(journal), plan_id)
+        turn = Turn(state, self._clock.now_ms())
+        goal, tools = program.plan.goal, self._marks(program)
+        turn.emit(RunStarted(plan=plan_id, goal=goal, inputs=Raw(inputs), tools=tools, kedge=__version__))
+        turn.emit(PlanAdopted(version=1, plan=plan_id, cause="start"))
+        log.append(turn.events, turn.now, {plan_id: document})
+        self._writer.dirty(log)
         return run
 
     def _refuse_faults(self, plan: Plan) -> None:
@@ -243,7 +245,7 @@ class Engine:
                 known.subscribe(on_event)
             return known
         if known is not None:
-            await self._let_go(id_)
+            await self._let_go(known)
         head = self._head(id_)
         line = info(head, journal.driven)
         over = line.ended and not (retry_failed and line.status != RunStatus.DONE)
@@ -263,67 +265,53 @@ class Engine:
         journal = self._opened()
         blobs = Blobs(journal)
         entries = journal.read(run_id)
-        state, started = fold(run_id, entries, blobs.fetch, self.registry.catalog, self.limits)
+        state, started, driven_s = fold(run_id, entries, blobs.fetch, self.registry.catalog, self.limits)
         head = journal.head(run_id)
         log = RunLog(lease, entries[-1].seq, entries[-1].chain, head.bytes if head else 0)
-        run = self._drive(state, log, blobs, started.plan)
+        run = self._drive(state, log, blobs, started.plan, driven_s)
         if state.ended and not (retry_failed and state.end is not RunStatus.DONE):
-            self._retire(run_id)
+            self._retire(run)
             return run
-        changed = self._changed_tools(state, started)
+        changed = changed_tools(state, started, self._marks(state.program), retry_failed=retry_failed)
         self._drivers[run_id].put(Resumed(retry_failed, changed))
         return run
-
-    def _changed_tools(self, state: RunState, started: RunStarted) -> tuple[str, ...]:
-        """Tools with effects that are not what they were when the run began, and are still to be called."""
-        marks = self._marks(state.program)
-        to_come = {
-            step.node.step.tool
-            for step in state.steps.values()
-            if step.outcome is None and step.node.step.tool
-        }
-        return tuple(
-            sorted(
-                name
-                for name, mark in started.tools.items()
-                if name in to_come
-                and mark.effect in ("idempotent", "effect")
-                and name in marks
-                and marks[name].hash != mark.hash
-            )
-        )
 
     def _marks(self, program: Program) -> dict[str, ToolMark]:
         catalog = self.registry.catalog
         specs = [spec for name in program.tools if (spec := catalog.get(name)) is not None]
         return {spec.name: ToolMark(spec.definition_hash, spec.effect) for spec in specs}
 
-    def _drive(self, state: RunState, log: RunLog, blobs: Blobs, plan_id: str) -> Run:
+    def _drive(self, state: RunState, log: RunLog, blobs: Blobs, plan_id: str, driven_s: float = 0.0) -> Run:
         journal = self._opened()
         state.fetch = blobs.fetch
         blobs.log = log
         log.headline = lambda: headline(state, plan_id)
-        driver = Driver(state, log, self._writer, self._workshop, self._clock, durable=journal.durable)
-        driver.on_ended = lambda: self._retire(state.run_id)
+        driver = Driver(
+            state, log, self._writer, self._workshop, self._clock, durable=journal.durable, driven_s=driven_s
+        )
         run = self._runs[state.run_id] = Run(driver, journal, plan_id)
+        driver.on_ended = lambda: self._retire(run)
+        driver.on_given_up = lambda: self._leave(self._let_go(run))
         self._drivers[state.run_id] = driver
         return run
 
-    async def _let_go(self, run_id: str) -> None:
-        run = self._runs.get(run_id)
-        if run is not None:
-            await run.close()
-            self._retire(run_id)
+    async def _let_go(self, run: Run) -> None:
+        await run.close()
+        self._retire(run)
 
-    def _retire(self, run_id: str) -> None:
+    def _retire(self, run: Run) -> None:
         """Keep nothing of a run that needs no driver any more: an engine may see many in its life."""
-        run = self._runs.pop(run_id, None)
-        driver = self._drivers.pop(run_id, None)
-        if run is None or driver is None:
-            return
+        if self._runs.get(run.id) is not run:
+            return  # done already; it may have been taken up anew since
+        del self._runs[run.id]
+        driver = self._drivers.pop(run.id)
         with contextlib.suppress(KedgeError):  # a lock left behind goes with the process
             self._opened().release(driver.log.lease)
-        task = asyncio.get_running_loop().create_task(run.see_off())
+        self._leave(run.see_off())
+
+    def _leave(self, ending: Coroutine[Any, Any, None]) -> None:
+        """Let it end by itself; closing waits for it."""
+        task = asyncio.get_running_loop().create_task(ending)
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
@@ -342,7 +330,7 @@ class Engine:
     def _as_it_is(self, head: Head) -> Head:
         """A run that is driven here may be ahead of the store."""
         driver = self._drivers.get(head.run_id)
-        if driver is None:
+        if driver is None or driver.lost is not None:
             return head
         log, state = driver.log, driver.state
         return msgspec.structs.replace(
@@ -354,13 +342,13 @@ class Engine:
         journal = self._opened()
         id_ = checked_run_id(run_id)
         live = self._runs.get(id_)
-        if live is not None:
+        if live is not None and self._drivers[id_].lost is None:
             return RunResult(live.state, live.plan_id)
         self._head(id_)
         with collector_paused():
             entries = journal.read(id_)
-            state, started = fold(id_, entries, Blobs(journal).fetch, self.registry.catalog, self.limits)
-        return RunResult(state, started.plan)
+            folded = fold(id_, entries, Blobs(journal).fetch, self.registry.catalog, self.limits)
+        return RunResult(folded.state, folded.started.plan)
 
     def _head(self, run_id: str) -> Head:
         """Where a run of the store stands. One that was claimed and never begun counts as none."""
@@ -409,7 +397,8 @@ class Engine:
     def delete(self, run_id: str) -> None:
         """Remove a run and everything it wrote. A run that is driven cannot be deleted."""
         id_ = checked_run_id(run_id)
-        if id_ in self._runs:
+        run = self._runs.get(id_)
+        if run is not None:
             if self._drivers[id_].lost is None:
                 raise BadInput(
                     "the run is being driven",
@@ -417,10 +406,17 @@ class Engine:
                     where=f"run {id_}",
                     remedy="cancel it, or wait for its result, first",
                 )
-            self._retire(id_)
+            self._retire(run)
         if self._opened().head(id_) is None:
             raise self._unknown(id_)
         self._opened().delete([id_])
+
+
+def _close(journal: Journal) -> None:
+    try:
+        journal.close()
+    except KedgeError as error:  # what was acknowledged is on disk; an error of the user's own comes first
+        _log.warning("the store did not close well: %s", error, extra={"action": "store_close"})
 
 
 def _short(raw: bytes) -> str:

@@ -2,6 +2,8 @@
 
 A follower reads the log's tail in memory where it reaches far enough back, else the store. It holds
 no place in any queue of the run, so a slow or hanging one costs the run nothing and misses nothing.
+It may be ahead of the disk, as the run itself may; but what somebody could take for a promise (the
+end, a question, the end of a call with effects) it is told only once that is on disk.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from collections.abc import AsyncIterator, Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, get_args
 
-from kedge.engine.driver import Driver
+from kedge.engine.driver import NEEDS_NO_DISK, Driver
 from kedge.engine.ports import Journal
 from kedge.engine.recovery import decode
-from kedge.flow.events import RunEnded
+from kedge.flow.events import Event, QuestionAsked, RunEnded, StepFailed, StepSucceeded
 from kedge.journal.entry import Entry
 from kedge.views.narrate import Narrator, RunEvent, wanted
 
@@ -34,6 +36,8 @@ BATCH = 2_000
 """Events told between two looks at the loop."""
 AHEAD = 256
 """Events on their way to a plain callback; a slower one is waited for, which costs nobody else anything."""
+
+_PROMISES = (RunEnded, QuestionAsked, StepSucceeded, StepFailed)
 
 _log = logging.getLogger("kedge.follow")
 
@@ -64,12 +68,20 @@ class Feed:
 
     def _after(self, seq: int) -> list[Entry]:
         log = self._driver.log
-        if seq >= log.seq:
+        last = log.seq if self._driver.lost is None else log.durable_seq
+        if seq >= last:
             return []
         tail = log.tail
         if tail and tail[0].seq <= seq + 1:
-            return tail[seq + 1 - tail[0].seq :][:BATCH]
+            return tail[seq + 1 - tail[0].seq : last + 1 - tail[0].seq][:BATCH]
         return self._journal.read(log.lease.run_id, seq, BATCH)
+
+    def _must_wait(self, seq: int, event: Event) -> bool:
+        """The event is a promise, and not on disk yet."""
+        if seq <= self._driver.log.durable_seq or type(event) not in _PROMISES:
+            return False
+        step = self._driver.state.steps.get(getattr(event, "path", ""))
+        return step is None or isinstance(event, QuestionAsked) or step.node.effect not in NEEDS_NO_DISK
 
     async def events(self, after_seq: int, level: Level) -> AsyncIterator[RunEvent]:
         """Every event after `after_seq`, then live, until the run has ended or is let go."""
@@ -83,14 +95,18 @@ class Feed:
             while True:
                 news.clear()
                 ended = driver.stopped
-                while entries := self._after(seq):
+                held = False
+                while not held and (entries := self._after(seq)):
                     for entry in entries:
                         event = decode(run_id, entry)
+                        held = self._must_wait(entry.seq, event)
+                        if held:
+                            break
+                        seq = entry.seq
                         ended = isinstance(event, RunEnded)
-                        for told in narrator.tell(entry.seq, entry.at, event):
-                            if entry.seq > after_seq and wanted(told, level):
+                        for told in narrator.tell(seq, entry.at, event):
+                            if seq > after_seq and wanted(told, level):
                                 yield told
-                    seq = entries[-1].seq
                     await asyncio.sleep(0)
                 for path, fraction, message in said:
                     if level == "all" and not ended:

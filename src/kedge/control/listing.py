@@ -80,7 +80,7 @@ def headline(state: RunState, plan_id: str) -> bytes:
             total=state.total,
             settled=state.settled,
             done=state.done,
-            questions=state.open_questions,
+            questions=0 if state.ended else state.open_questions,
         )
     )
 

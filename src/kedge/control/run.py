@@ -44,7 +44,9 @@ class Run:
 
     @property
     def status(self) -> RunStatus:
-        """How it stands."""
+        """How it stands. If the store refused an append, that is raised: memory means nothing then."""
+        if self._driver.lost is not None:
+            raise self._driver.lost
         return self._driver.state.status
 
     async def events(self, from_seq: int = 1, level: Level = "all") -> AsyncIterator[RunEvent]:
@@ -53,6 +55,8 @@ class Run:
             raise BadInput(f"there is no level {level!r}", code="level", allowed=LEVELS)
         async for event in self._feed.events(from_seq - 1, level):
             yield event
+        if self._driver.lost is not None:
+            raise self._driver.lost
 
     def subscribe(self, callback: Callback, level: Level = "all") -> None:
         """Tell `callback` every event. If it raises it is switched off; if it hangs, nobody waits for it."""
@@ -100,4 +104,4 @@ class Run:
         await self._driver.drain(grace_s)
 
     def __repr__(self) -> str:
-        return f"<run {self.id}: {self.status}>"
+        return f"<run {self.id}: {self._driver.lost or self.status}>"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -40,7 +41,11 @@ WATCH_S = 0.01
 """Deadlines are looked at no more often than this."""
 STALL_S = 0.1
 """A look that comes so much too late was held up, and so were the calls: they are given that time back."""
+MAX_DISCOVERIES = 100
+"""Of one attempt. They are kept in the log for good, and a tool may talk without end."""
 _NEVER = float("inf")
+
+_log = logging.getLogger("kedge.attempts")
 
 
 class Driver(Protocol):
@@ -100,8 +105,8 @@ class Attempt:
     """One call in flight. It is also the sink of its tool's reports."""
 
     __slots__ = (
-        "abandoned", "beat_s", "callee", "context", "deadline_s", "idle_s", "node", "owner", "path", "said",
-        "starts", "stop_s", "task", "timeout_s", "verdict",
+        "abandoned", "beat_s", "began", "callee", "context", "deadline_s", "discoveries", "idle_s", "node",
+        "owner", "path", "said", "starts", "stop_s", "task", "timeout_s", "verdict",
     )  # fmt: skip
 
     def __init__(self, owner: Attempts, callee: Callee, step: StepState, now_s: float) -> None:
@@ -121,10 +126,22 @@ class Attempt:
         self.task: asyncio.Task[None] | None = None
         self.context: Context | None = None
         self.abandoned = False
+        self.discoveries = 0
+        self.began = callee.is_async
+        """Somebody works at it: a call may have to wait for a thread or a process."""
         self.said: Mapping[str, Any] | None = None
         """Progress that a thread reported and the loop has not seen yet."""
 
+    def begin(self) -> None:
+        """From now on its time counts. Called in whichever thread works at it."""
+        self.beat_s = now_s = self.owner.workshop.loop.time()
+        self.deadline_s = now_s + self.timeout_s
+        self.began = True
+
     def report(self, kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "began":
+            self.begin()
+            return
         workshop = self.owner.workshop
         self.beat_s = workshop.loop.time()
         if threading.get_ident() == workshop.thread_id:
@@ -263,13 +280,14 @@ class Attempts:
         except BaseException as error:
             if self._loop.is_closed():
                 raise
-            self._over(attempt, None, error)
+            self._over(attempt, None, error if attempt.began else _not_begun(error))
         else:
             self._over(attempt, raw, None)
 
     def _run_thread(self, attempt: Attempt, prepared: Any, context: Context | None) -> None:
         raw: bytes | None = None
         failed: BaseException | None = None
+        attempt.begin()  # before the look at the verdict: `_stop` does the two the other way round
         try:
             if attempt.verdict is not None or self.closed:
                 raise NotDone("it was told to stop before a thread was free for it")
@@ -323,6 +341,8 @@ class Attempts:
             if late_s > STALL_S:
                 attempt.deadline_s = max(attempt.deadline_s, now_s) + late_s
                 attempt.beat_s = now_s
+            if not attempt.began:  # it still waits for its turn, which is not its fault
+                attempt.deadline_s, attempt.beat_s = now_s + attempt.timeout_s, now_s
             idle_s = attempt.idle_s
             idle_at_s = attempt.beat_s + idle_s if idle_s else _NEVER
             if attempt.verdict is not None:
@@ -354,6 +374,8 @@ class Attempts:
             attempt.context.cancelled = True
         task = attempt.task
         if task is None:
+            if not attempt.began:  # and never will
+                self._over(attempt, None, NotDone("it was told to stop before a thread was free for it"))
             return
         task.cancel()
         if inspect.getcoroutinestate(cast(Any, task.get_coro())) == inspect.CORO_CREATED:
@@ -387,6 +409,14 @@ class Attempts:
         """A tool said something while it runs."""
         attempt.beat_s = self._loop.time()
         if kind == "discovery":
+            attempt.discoveries += 1
+            if attempt.discoveries > MAX_DISCOVERIES:
+                if attempt.discoveries == MAX_DISCOVERIES + 1:
+                    _log.warning(
+                        "step %s discovers too much: what comes after %d is left out",
+                        attempt.path, MAX_DISCOVERIES, extra={"action": "discoveries_dropped"},
+                    )  # fmt: skip
+                return
             self._put(Reported(attempt.path, attempt.starts, short(data["what"]), short(data["need"])))
         elif kind == "progress":
             self._driver.progress(attempt.path, data["fraction"], short(data["message"]))
@@ -428,6 +458,12 @@ class Attempts:
             task.cancel()
         if stubborn:
             await asyncio.wait(stubborn, timeout=CLOSED_S)
+
+
+def _not_begun(error: BaseException) -> BaseException:
+    if isinstance(error, asyncio.CancelledError):
+        return NotDone("it was told to stop before a process was free for it")
+    return error
 
 
 def _too_large(size: int, limit: int) -> ToolError:

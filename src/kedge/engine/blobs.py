@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kedge.base.errors import NotFound, StoreDamaged
 from kedge.engine.log import RunLog
 from kedge.engine.ports import Journal
 
@@ -23,9 +24,20 @@ class Blobs:
         if raw is None and self.log is not None:
             raw = self.log.blobs.get(sha) or self.log.writing.get(sha)
         if raw is None:
-            raw = self._journal.blob(sha)
+            raw = self._stored(sha)
             self.keep(sha, raw)
         return raw
+
+    def _stored(self, sha: str) -> bytes:
+        try:
+            return self._journal.blob(sha)
+        except NotFound as error:  # the log says that it was stored
+            run_id = self.log.lease.run_id if self.log is not None else ""
+            raise StoreDamaged(
+                f"a large value of the run is missing: blob {sha}",
+                run_id=run_id,
+                remedy="restore the store from a copy, or delete this run",
+            ) from error
 
     def keep(self, sha: str, raw: bytes) -> None:
         """Remember a blob for a while; the longest known goes first when there are too many."""

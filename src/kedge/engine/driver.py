@@ -46,7 +46,15 @@ class Driver:
     """Makes one run move."""
 
     def __init__(
-        self, state: RunState, log: RunLog, writer: Writer, workshop: Workshop, clock: Clock, *, durable: bool
+        self,
+        state: RunState,
+        log: RunLog,
+        writer: Writer,
+        workshop: Workshop,
+        clock: Clock,
+        *,
+        durable: bool,
+        driven_s: float,
     ) -> None:
         self.state = state
         self.log = log
@@ -69,7 +77,10 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at: int | None = None
         self._run_alarm: asyncio.TimerHandle | None = None
-        self._driven_since_s = self._loop.time()
+        self._driven_since_s = self._loop.time() - driven_s
+        """As if it had been driven without a break for as long as it was in all."""
+        self._time_ms: float = state.at
+        self._looked_s = self._loop.time()
         self._resting_since_s: float | None = None
         """Since when only people can move it: that time does not count as used up."""
         self.lost: Exception | None = None
@@ -83,6 +94,8 @@ class Driver:
         self.on_progress: Callable[[str, float | None, str], None] = _no_progress
         self.on_ended: Callable[[], None] = _nothing
         """Called once the end is on disk."""
+        self.on_given_up: Callable[[], None] = _nothing
+        """Called once this driver can go on no more."""
         log.on_durable = self._on_durable
         log.on_lost = self._on_lost
         self._watch_run_time()
@@ -118,6 +131,9 @@ class Driver:
         self._check()
         receipt = Receipt(command, self._loop.create_future())
         self.put(receipt)
+        if command.kind == "cancel" and self._writer.full:
+            # Its turn comes when there is room. What runs is to stop now; it will find the command before it.
+            self.attempts.cancel_all("the run was cancelled")
         await receipt.decided
 
     # --- the turn
@@ -158,17 +174,22 @@ class Driver:
 
     def _take_turn(self, decided: list[Receipt]) -> None:
         state, intake = self.state, self._intake
-        turn = Turn(state, self._clock.now_ms())
-        while intake:
-            given = intake.popleft()
-            if type(given) is Receipt:
-                self._decide_command(turn, given, decided)
-            else:
-                decide(turn, given)  # type: ignore[arg-type]
-        if not self.draining:
-            due(turn, self._gates)
-        if turn.events:
-            self._append(turn)
+        turn = Turn(state, self._now_ms())
+        try:
+            while intake:
+                given = intake.popleft()
+                if type(given) is Receipt:
+                    self._decide_command(turn, given, decided)
+                else:
+                    decide(turn, given)  # type: ignore[arg-type]
+            if not self.draining:
+                due(turn, self._gates)
+            if turn.events:
+                self._append(turn)
+        except BaseException:
+            for step, _, _ in turn.launches:  # these calls are never made; other runs may have their places
+                self._gates.give(step.node)
+            raise
         for receipt in decided:
             self._promise(receipt.decided)
         if state.open_questions or state.paused or self._resting_since_s is not None:
@@ -194,7 +215,8 @@ class Driver:
         log.append(turn.events, turn.now, turn.blobs)
         self._writer.dirty(log)
         start = self.attempts.start
-        for launch in turn.launches:
+        launches, turn.launches = turn.launches, []
+        for launch in launches:
             if self._durable and launch[0].node.effect not in NEEDS_NO_DISK:
                 self._held.append(launch)
             else:
@@ -223,8 +245,19 @@ class Driver:
 
     # --- time
 
+    def _now_ms(self) -> int:
+        """The time of day, as long as it passes no slower than time does.
+
+        A clock that was ahead for a moment would otherwise hold every timer up until it gets there again.
+        """
+        now_s = self._loop.time()
+        passed_ms = (now_s - self._looked_s) * 1000
+        self._looked_s = now_s
+        self._time_ms = max(self._clock.now_ms(), self._time_ms + passed_ms)
+        return int(self._time_ms)
+
     def _set_timer(self) -> None:
-        at = next_wake(self.state)
+        at = None if self._stands_still else next_wake(self.state)
         if at == self._wake_at:
             return
         self._wake_at = at
@@ -232,8 +265,14 @@ class Driver:
             self._timer.cancel()
             self._timer = None
         if at is not None:
-            wait_s = max(0.0, (at - self._clock.now_ms()) / 1000)
+            wait_s = max(0.0, (at - self._now_ms()) / 1000)
             self._timer = self._loop.call_later(wait_s, self._on_timer)
+
+    @property
+    def _stands_still(self) -> bool:
+        """No timer moves it: whatever lifts this is an input, and its turn looks at the timers again."""
+        state = self.state
+        return bool(self.draining or state.paused or state.blocked_by or state.cancelling or state.stopped_by)
 
     def _account_rest(self) -> None:
         now_s = self._loop.time()
@@ -276,6 +315,7 @@ class Driver:
             future = self._promised.popleft()[1]
             if not future.done():
                 future.set_result(None)
+        self.on_events()  # what followers are told only when it is on disk
         if self.state.end is not None and durable == self.log.seq:
             self.stop_alarms()
             self.attempts.leave()
@@ -318,6 +358,7 @@ class Driver:
         self._intake.clear()
         self._tell_idle()
         self.on_events()
+        self.on_given_up()
 
     def _check(self) -> None:
         if self.lost is not None:
@@ -385,7 +426,7 @@ class Driver:
 
     def _take_back(self, paths: list[str]) -> None:
         """Calls that were announced and not made: the next driver makes them, and nobody need be asked."""
-        turn = Turn(self.state, self._clock.now_ms())
+        turn = Turn(self.state, self._now_ms())
         for path in paths:
             if self.state.steps[path].status is StepStatus.RUNNING and self.state.end is None:
                 turn.emit(StepInterrupted(path=path))

@@ -43,6 +43,14 @@ class Window:
             self.good = 0
             self.size = min(self.size + 1, self.cap if self.cap is not None else GROWN_BACK)
 
+    def give(self, failed_as: str) -> None:
+        """A place of a resource is given back: only one that says "too many" narrows what others share."""
+        self.taken -= 1
+        if failed_as == "rate_limited":
+            self.shrink()
+        elif not failed_as and self.cap is not None and self.size < self.cap:
+            self.grow()
+
     @property
     def idle(self) -> bool:
         return self.cap is None and self.size >= GROWN_BACK
@@ -100,7 +108,7 @@ class Gates:
         in_flight = self._in_flight[name] - 1
         self._in_flight[name] = in_flight
         for resource in node.resources:
-            self._windows[f"resource {resource}"].taken -= 1
+            self._windows[f"resource {resource}"].give(failed_as)
         if self._windows or failed_as == "rate_limited":
             self._adapt(name, failed_as, in_flight)
         if self._waiting:

@@ -61,13 +61,14 @@ class Processes:
 
         Raises ToolFailed for what the tool raised there, ProcessDied if the process ended in the
         middle of the call, NotDone or ToolError if the call was never made. When the awaiting task
-        is cancelled, the process and its group are gone before this is left. What the call took
-        goes to `sink` as "usage".
+        is cancelled, the process and its group are gone before this is left. `sink` hears "began"
+        when there is a process for the call, and "usage", what it took.
         """
         source = _source_elsewhere(tool)
         setting = _setting(source)
         async with self._places:
             child = await self._child(setting)
+            sink.report("began", {})
             try:
                 ended, raw = await child.run(self._call(tool, source, context), args, sink)
             except BaseException:

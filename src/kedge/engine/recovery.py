@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import msgspec
 
 from kedge.base.errors import StoreDamaged
 from kedge.base.limits import DEFAULT_LIMITS, Limits
-from kedge.flow.events import Event, RunStarted, decode_event
+from kedge.flow.events import Event, RunResumed, RunStarted, decode_event
 from kedge.flow.evolve import evolve
 from kedge.flow.program import compile_plan
 from kedge.flow.state import RunState
+from kedge.flow.words import RunStatus
 from kedge.journal.entry import Entry
 from kedge.plan.model import Plan
 from kedge.plan.tools import Catalog, Effect
+
+_RESTS = (RunStatus.WAITING, RunStatus.PAUSED)
+
+
+class Folded(NamedTuple):
+    """What a log comes to."""
+
+    state: RunState
+    started: RunStarted
+    driven_s: float
+    """How long the run was driven, while it could move by itself."""
+
 
 _decode_plan = msgspec.json.Decoder(Plan).decode
 
@@ -25,21 +39,26 @@ def fold(
     fetch: Callable[[str], bytes],
     catalog: Catalog,
     limits: Limits = DEFAULT_LIMITS,
-) -> tuple[RunState, RunStarted]:
+) -> Folded:
     """The state that `entries` lead to, and how the run began."""
     state: RunState | None = None
     started: RunStarted | None = None
+    driven_ms, before_ms, rests = 0, 0, True
     for entry in entries:
         event = decode(run_id, entry)
+        if not rests and type(event) is not RunResumed:
+            driven_ms += entry.at - before_ms
+        before_ms = entry.at
         if state is None:
             if not isinstance(event, RunStarted):
                 raise StoreDamaged("the log does not begin with RunStarted", run_id=run_id, seq=entry.seq)
             started = event
             state = _begin(run_id, event, fetch, catalog, limits)
         evolve(state, event, entry.at)
+        rests = bool(state.open_questions or state.paused) and state.status in _RESTS
     if state is None or started is None:
         raise StoreDamaged("the run has no events", run_id=run_id, remedy="delete it and start it anew")
-    return state, started
+    return Folded(state, started, driven_ms / 1000)
 
 
 def decode(run_id: str, entry: Entry) -> Event:

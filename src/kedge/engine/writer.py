@@ -26,6 +26,9 @@ from kedge.journal.entry import Append
 MAX_BEHIND_EVENTS = 1_000
 MAX_BEHIND_S = 0.020
 INLINE_SYNC_S = 0.001
+INLINE_BUSY_S = 0.002
+"""Another process that writes is waited for so long in the loop, then in the thread."""
+BUSY_S = 60.0
 FULL_RETRY_S = 1.0
 PROBE_AFTER = 20
 """Commits in the thread before one in the loop measures the disk again."""
@@ -103,16 +106,18 @@ class Writer:
         batch = [(log, log.pending()) for log in logs]
         if self._is_quick():
             try:
-                self._commit(batch)
+                self._commit(batch, INLINE_BUSY_S)
             except Exception as error:
-                self._failed(batch, error)
+                if getattr(error, "code", "") != "store_busy":
+                    self._failed(batch, error)
+                    return
             else:
                 self._written(batch)
-            return
+                return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "kedge-writer")
         self._busy = True
-        future = self._loop.run_in_executor(self._thread, self._commit, batch)
+        future = self._loop.run_in_executor(self._thread, self._commit, batch, BUSY_S)
         future.add_done_callback(lambda done: self._thread_done(batch, done.exception()))
 
     def _is_quick(self) -> bool:
@@ -125,9 +130,9 @@ class Writer:
         self._in_thread = 0 if quick else self._in_thread + 1
         return quick
 
-    def _commit(self, batch: list[tuple[RunLog, Append]]) -> None:
+    def _commit(self, batch: list[tuple[RunLog, Append]], patience_s: float) -> None:
         started = time.perf_counter()
-        self._journal.commit([append for _, append in batch])
+        self._journal.commit([append for _, append in batch], patience_s)
         took = time.perf_counter() - started
         rows = sum(len(append.entries) for _, append in batch)
         # Inserting many rows takes time without being the disk's doing: about 2 µs each.
@@ -168,7 +173,7 @@ class Writer:
         """One of the runs has another owner, or is damaged: the others must not suffer for it."""
         for pair in batch:
             try:
-                self._commit([pair])
+                self._commit([pair], BUSY_S)
             except Exception as error:
                 self._failed([pair], error)
             else:

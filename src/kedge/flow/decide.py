@@ -6,6 +6,8 @@ number of its start, so the word of an attempt that was given up is not taken fo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kedge.base.codec import encode
 from kedge.base.errors import BadInput, NotFound, Refused
 from kedge.flow import events as ev
@@ -130,7 +132,7 @@ def _close_doubt(turn: Turn, step: StepState, answer: str, by: str) -> None:
 
 def _resumed(turn: Turn, given: inp.Resumed) -> None:
     state = turn.state
-    turn.emit(ev.RunResumed(retry_failed=given.retry_failed, changed_tools=given.changed_tools))
+    turn.emit(ev.RunResumed(retry_failed=given.retry_failed, changed_tools=tuple(given.changed_tools)))
     if state.end is not None:
         return
     for step in [s for s in state.steps.values() if s.status is StepStatus.RUNNING and s.is_call]:
@@ -147,16 +149,21 @@ def _resumed(turn: Turn, given: inp.Resumed) -> None:
         _ask_about_tools(turn, given.changed_tools)
 
 
-def _ask_about_tools(turn: Turn, changed: tuple[str, ...]) -> None:
-    names = ", ".join(changed)
-    text = f"These tools with effects are not what they were when the run began: {names}. Go on with them?"
-    questions = turn.state.questions
-    if any(q.open and q.asked.text == text for q in questions.values()):
+def _ask_about_tools(turn: Turn, changed: Mapping[str, str]) -> None:
+    tools = dict(changed)
+    if any(q.open and q.asked.tools == tools for q in turn.state.questions.values()):
         return  # asked when it was resumed before
-    question = ev.QuestionAsked(
-        question=_question_id(turn.state), reason="tool_changed", text=text, options=("go on", "stop")
+    names = ", ".join(tools)
+    turn.emit(
+        ev.QuestionAsked(
+            question=_question_id(turn.state),
+            reason="tool_changed",
+            text=f"These tools with effects are not what they were when the run began: {names}. "
+            "Go on with them?",
+            options=("go on", "stop"),
+            tools=tools,
+        )
     )
-    turn.emit(question)
 
 
 def _exhausted(turn: Turn, given: inp.Exhausted) -> None:
@@ -179,6 +186,7 @@ def ask_limit(turn: Turn, limit: str, value: float) -> None:
             question=_question_id(state),
             reason="limit",
             limit=limit,
+            used=value,
             text=f"The run used up its limit {limit} ({allowed:g}). Raise it, or stop?",
             options=("raise", "stop"),
         )
@@ -243,7 +251,7 @@ def _answer(turn: Turn, given: inp.Command) -> None:
 def _raised_limit(state: RunState, question: Question, given: inp.Command) -> float:
     current = state.limit(question.asked.limit)
     if given.value is None:
-        return current * 2
+        return max(current, question.asked.used) * 2
     if isinstance(given.value, bool) or not isinstance(given.value, int | float) or given.value <= current:
         raise BadInput(
             f"{given.value!r} does not raise the limit {question.asked.limit}, which is {current:g}",

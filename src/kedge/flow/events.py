@@ -181,6 +181,10 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     options: tuple[str, ...]
     path: str = ""
     limit: str = ""
+    used: float = 0.0
+    """How much of the limit is used."""
+    tools: dict[str, str] = {}
+    """The hash of each tool that is taken as it is now, if the answer is to go on."""
 
 
 class QuestionAnswered(Event, tag="QuestionAnswered"):

@@ -283,6 +283,8 @@ def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
             state.stopped_by = asked.limit
     elif event.answer == "stop":
         state.stopped_by = "tool_changed"
+    else:
+        state.accepted_tools.update(asked.tools)
 
 
 def _limit_reached(state: RunState, event: ev.LimitReached) -> None:

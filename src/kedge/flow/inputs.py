@@ -6,6 +6,7 @@ the attempt began, so what a forgotten attempt says later is never taken for a n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -50,7 +51,8 @@ class Resumed(msgspec.Struct, gc=False):
     """A driver takes the run up again."""
 
     retry_failed: bool = False
-    changed_tools: tuple[str, ...] = ()
+    changed_tools: Mapping[str, str] = {}
+    """Tools to ask about, with the hash of what they are now."""
 
 
 class Command(msgspec.Struct, gc=False):

@@ -148,7 +148,7 @@ class Program:
 
 
 def compile_plan(plan: Plan, catalog: Catalog, effects: Mapping[str, Effect] | None = None) -> Program:
-    """Make a checked plan ready to run. `effects` are those a running run began with: they win."""
+    """Make a checked plan ready to run. `effects` are those a run began with: the stronger wins."""
     nodes: list[Node] = []
     scopes: list[Scope] = []
     root = Scope(None, None)
@@ -159,7 +159,7 @@ def compile_plan(plan: Plan, catalog: Catalog, effects: Mapping[str, Effect] | N
         for index, step in enumerate(steps):
             node = Node(step, index, catalog.get(step.tool) if step.tool else None)
             if effects and step.tool is not None and step.tool in effects:
-                node.effect = effects[step.tool]
+                node.effect = _stronger(node.effect if node.spec else "pure", effects[step.tool])
             scope.nodes.append(node)
             scope.by_id[step.id] = index
             nodes.append(node)
@@ -172,6 +172,10 @@ def compile_plan(plan: Plan, catalog: Catalog, effects: Mapping[str, Effect] | N
         _weigh(scope)
     _rank(scopes)
     return Program(plan, root, nodes)
+
+
+def _stronger(one: Effect, other: Effect) -> Effect:
+    return one if EFFECTS.index(one) > EFFECTS.index(other) else other
 
 
 def _link(scope: Scope) -> None:

@@ -189,6 +189,8 @@ class RunResult:
     @property
     def questions(self) -> dict[str, Any]:
         """Open questions by id: what is asked, and which answers there are."""
+        if self.state.ended:
+            return {}  # nobody can answer them any more
         return {id_: q.asked for id_, q in self.state.questions.items() if q.open}
 
     @property

@@ -183,6 +183,8 @@ class RunState:
         """Name of the limit that a person chose to stop at."""
         self.extended: dict[str, float] = {}
         """Limits that a person raised."""
+        self.accepted_tools: dict[str, str] = {}
+        """Hashes of tools that are not what they were when the run began, and that a person took."""
         self.parallel = int(self.limit("parallel"))
         self.max_calls = self.limit("calls")
         self.max_journal_bytes = self.limit("journal_bytes")

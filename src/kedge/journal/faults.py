@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from typing import Any
 
 from kedge.base.codec import digest
 from kedge.base.errors import NotFound, NotOwner, StoreDamaged, StoreError, StoreFull
@@ -53,11 +54,11 @@ def closed(store: str) -> StoreError:
     return StoreError("the journal is closed", code="store_closed", where=store, remedy="open it again")
 
 
-def checked_blob(sha: str, content: bytes | None) -> bytes:
+def checked_blob(sha: str, content: Any) -> bytes:
     """`content` if it is what its name says."""
     if content is None:
         raise NotFound("no such blob in this store", where=f"blob {sha}")
-    if digest(content) != sha:
+    if not isinstance(content, bytes) or digest(content) != sha:
         raise StoreDamaged(
             f"blob {sha}: its bytes are not what was written", remedy="restore the store from a copy"
         )

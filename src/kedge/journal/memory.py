@@ -58,7 +58,7 @@ class MemoryJournal:
             if self._holds(lease.run_id, lease.epoch):
                 del self._owners[lease.run_id]
 
-    def commit(self, appends: Sequence[Append]) -> None:
+    def commit(self, appends: Sequence[Append], patience_s: float = 0.0) -> None:  # noqa: ARG002 - nobody else writes here
         with self._open():
             heads: dict[str, Head] = {}
             for append in appends:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import starmap
@@ -20,10 +21,12 @@ from kedge.journal.entry import Append, Entry, Head, Lease, advance, verify
 from kedge.journal.faults import checked_blob, damaged, from_os, no_such_run, not_claimed, overtaken, replaced
 from kedge.journal.ownership import Owner, RunLocks, is_another_live_process, owned_by, this_process
 from kedge.journal.schema import SQL
-from kedge.journal.sqlite_file import SqliteFile
+from kedge.journal.sqlite_file import BUSY_S, SqliteFile
 
 _SEQ_BITS = 32
 _SEQ_MAX = 2**_SEQ_BITS - 1
+
+_LOOKS = 5
 
 _row_numbers = struct.Struct(">QQQQQQ").pack
 
@@ -54,8 +57,7 @@ class SqliteJournal:
         """The run is ours, with a new epoch; NotOwner names the process that has it."""
         checked_run_id(run_id)
         try:
-            if not self._locks.take(run_id):
-                raise owned_by(run_id, self._owner(run_id))
+            self._take_lock(run_id)
         except OSError as error:
             raise from_os(error, f"{self._file.path}.locks") from error
         try:
@@ -76,6 +78,17 @@ class SqliteJournal:
         self._epochs[run_id] = head.epoch
         return Lease(run_id, head.epoch)
 
+    def _take_lock(self, run_id: str) -> None:
+        """Whoever only looks whether a run is driven holds its lock for a moment: that is waited for."""
+        for _ in range(_LOOKS):
+            if self._locks.take(run_id):
+                return
+            owner = self._owner(run_id)
+            if owner is not None:
+                break
+            time.sleep(0.001)
+        raise owned_by(run_id, self._owner(run_id))
+
     def driven(self, run_id: str) -> bool:
         """Whether a process, this one included, drives the run at this moment."""
         return self._locks.is_taken(run_id)
@@ -85,8 +98,11 @@ class SqliteJournal:
         if self._epochs.get(lease.run_id) == lease.epoch:
             self._release([lease.run_id])
 
-    def commit(self, appends: Sequence[Append]) -> None:
-        """One transaction for all of them: when it returns they are on disk."""
+    def commit(self, appends: Sequence[Append], patience_s: float = BUSY_S) -> None:
+        """One transaction for all of them: when it returns they are on disk.
+
+        Another process that writes is waited for as long as `patience_s`.
+        """
         for append in appends:
             if append.run_id not in self._epochs:
                 raise not_claimed(append.run_id)
@@ -95,7 +111,7 @@ class SqliteJournal:
         known = self._rows
         rows: dict[str, _RunRow] = {}
         try:
-            with self._file.writing(landed=lambda db: _landed(db, appends)) as db:
+            with self._file.writing(lambda db: _landed(db, appends), patience_s) as db:
                 for append in appends:
                     run_id = append.run_id
                     row = rows.get(run_id) or known.get(run_id) or _find_run(db, run_id)

@@ -73,6 +73,9 @@ class SqliteFile:
         self._reader: Db | None = None
         self._closed = False
         self._version = 0
+        self._patience_s = BUSY_S
+        """How long the next transaction waits for others."""
+        self._wal_inode: tuple[int, int] | None = None
         safe, sentence = sqlite_safe()
         if wal and not safe:
             raise StoreError(
@@ -108,13 +111,16 @@ class SqliteFile:
                     db.execute("rollback")
 
     @contextmanager
-    def writing(self, landed: Callable[[Db], bool] | None = None) -> Generator[Db]:
+    def writing(
+        self, landed: Callable[[Db], bool] | None = None, patience_s: float = BUSY_S
+    ) -> Generator[Db]:
         """A transaction that is on disk, in the file of that name, when the block is left without an error.
 
         `landed` tells, after an error in COMMIT, whether the transaction happened all the same.
         """
         with self._writing:
             db = self._opened_writer()
+            self._patience_s = patience_s
             try:
                 db.execute("begin immediate")
                 yield db
@@ -197,7 +203,7 @@ class SqliteFile:
             db: Db | None = None
             try:
                 db = connect(self.path)
-                db.set_busy_handler(_patience())
+                db.set_busy_handler(_patience(lambda: self._patience_s))
                 if salvage:
                     db.pragma("writable_schema", "on")  # only with this does SQLite open a shortened file
                     db.pragma("query_only", "on")
@@ -256,12 +262,19 @@ class SqliteFile:
             )
 
     def _check_same_file(self) -> None:
+        """What was committed is where others, and we after a crash, will look for it."""
+        what = "the file was replaced while it was open"
         try:
             if _inode(self.path) == self._inode:
-                return
-            what = "the file was replaced while it was open"
+                if not self._wal:
+                    return
+                what = "its log (-wal) was replaced while it was open"
+                found = _inode(f"{self.path}-wal")
+                if self._wal_inode in (None, found):
+                    self._wal_inode = found
+                    return
         except OSError:
-            what = "the file was deleted or moved while it was open"
+            what = "the file, or its log (-wal), was deleted or moved while it was open"
         raise StoreError(
             what,
             code="store_moved",
@@ -306,6 +319,7 @@ class SqliteFile:
                 if db is not None:
                     db.close(force=True)
             self._reader = self._writer = None
+            self._wal_inode = None
 
     def _bytes_on_disk(self) -> int:
         return _size(self.path) + _size(f"{self.path}-wal")
@@ -346,7 +360,7 @@ def _is_write(error: apsw.Error) -> bool:
     return result_code(error) in (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_SHMSIZE)
 
 
-def _patience() -> Callable[[int], bool]:
+def _patience(most_s: Callable[[], float]) -> Callable[[int], bool]:
     """A busy handler: short random sleeps, so that many writers do not wake together."""
     since = 0.0
 
@@ -355,7 +369,7 @@ def _patience() -> Callable[[int], bool]:
         now = time.monotonic()
         if tries == 0:
             since = now
-        if now - since > BUSY_S:
+        if now - since >= most_s():
             return False
         time.sleep(random.uniform(0.0005, 0.001 * 2 ** min(tries, 4)))  # noqa: S311
         return True

@@ -239,7 +239,7 @@ class Ring(Seen):
             self._landed(path, starts)
         return self
 
-    def resume(self, *, retry_failed: bool = False, changed_tools: tuple[str, ...] = ()) -> Self:
+    def resume(self, *, retry_failed: bool = False, changed_tools: Mapping[str, str] = {}) -> Self:
         """Another driver takes the run up."""
         return self.put(inp.Resumed(retry_failed, changed_tools))
 

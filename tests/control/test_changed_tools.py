@@ -1,0 +1,112 @@
+"""A tool that is not what it was when the run began is asked about before it can do harm."""
+
+import pytest
+
+import kedge
+
+
+def tool_named(name, effect, *, old):
+    """Two tools of one name with different definitions."""
+    if old:
+
+        @kedge.tool(effect=effect, name=name)
+        async def before(n: int) -> str:
+            return "old"
+
+        return before
+
+    @kedge.tool(effect=effect, name=name)
+    async def after(n: int, more: int = 0) -> str:
+        return "new"
+
+    return after
+
+
+def gate(*, opens):
+    @kedge.tool(effect="pure", name="gate")
+    async def wait() -> None:
+        if not opens:
+            raise kedge.ToolError("not yet", "transient")
+
+    return wait
+
+
+ACT = {"id": "act", "tool": "act", "args": {"n": 1}, "after": ["gate"]}
+PLANS = {
+    "step": [ACT],
+    "inside a composite": [{"id": "group", "after": ["gate"], "steps": [{**ACT, "after": []}]}],
+}
+
+
+async def half_done(tmp_path, steps, effect):
+    """A run that failed before `act` was called, with the tool's old definition."""
+    plan = kedge.Plan.parse({"goal": "g", "steps": [{"id": "gate", "tool": "gate"}, *steps]})
+    tools = [gate(opens=False), tool_named("act", effect, old=True)]
+    async with kedge.Engine(tools=tools, store=tmp_path / "k.db") as engine:
+        run = await engine.start(plan, run_id="r")
+        assert (await run.result()).status == "failed"
+
+
+@pytest.mark.parametrize("where", PLANS)
+@pytest.mark.parametrize("effects", [("effect", "effect"), ("pure", "effect"), ("effect", "pure")])
+async def test_a_changed_tool_with_effects_then_or_now_is_asked_about(tmp_path, where, effects):
+    await half_done(tmp_path, PLANS[where], effects[0])
+    tools = [gate(opens=True), tool_named("act", effects[1], old=False)]
+    async with kedge.Engine(tools=tools, store=tmp_path / "k.db") as engine:
+        run = await engine.resume("r", retry_failed=True)
+        result = await run.result()
+        assert result.status == "waiting"
+        ((id_, question),) = result.questions.items()
+        assert question.reason == "tool_changed"
+        await run.answer(id_, "go on")
+        assert (await run.result()).ok
+
+
+async def test_a_changed_tool_that_never_had_effects_is_not_asked_about(tmp_path):
+    await half_done(tmp_path, [ACT], "pure")
+    tools = [gate(opens=True), tool_named("act", "read", old=False)]
+    async with kedge.Engine(tools=tools, store=tmp_path / "k.db") as engine:
+        result = await (await engine.resume("r", retry_failed=True)).result()
+    assert result.ok
+    assert result.steps["act"].result == "new"
+
+
+async def test_a_tool_that_has_effects_now_is_not_treated_as_one_without(tmp_path):
+    await half_done(tmp_path, [ACT], "pure")
+    calls = []
+
+    @kedge.tool(effect="effect", name="act")
+    async def act(n: int, more: int = 0) -> str:
+        calls.append(n)
+        raise ConnectionError("lost after the effect")
+
+    async with kedge.Engine(tools=[gate(opens=True), act], store=tmp_path / "k.db") as engine:
+        run = await engine.resume("r", retry_failed=True)
+        await run.result()
+        await run.answer("q1", "go on")
+        result = await run.result()
+        assert result.status == "waiting"
+    assert result.steps["act"].status == "in_doubt"
+    assert calls == [1]
+
+
+async def test_what_was_accepted_is_not_asked_about_again_but_yet_another_definition_is(tmp_path):
+    await half_done(tmp_path, [ACT], "effect")
+    tools = [gate(opens=False), tool_named("act", "effect", old=False)]
+    async with kedge.Engine(tools=tools, store=tmp_path / "k.db") as engine:
+        run = await engine.resume("r", retry_failed=True)
+        await run.result()
+        await run.answer("q1", "go on")
+        assert (await run.result()).status == "failed"
+    async with kedge.Engine(tools=tools, store=tmp_path / "k.db") as engine:
+        run = await engine.resume("r", retry_failed=True)
+        result = await run.result()
+        assert (result.status, result.questions) == ("failed", {})
+
+    @kedge.tool(effect="effect", name="act")
+    async def third(n: int, other: str = "") -> str:
+        return "third"
+
+    async with kedge.Engine(tools=[gate(opens=True), third], store=tmp_path / "k.db") as engine:
+        result = await (await engine.resume("r", retry_failed=True)).result()
+        assert [asked.reason for asked in result.questions.values()] == ["tool_changed"]
