@@ -12,6 +12,7 @@ import pytest
 
 from kedge.base.errors import BadInput
 from kedge.plan.model import Retry
+from kedge.tools import arguments
 from kedge.tools.context import Context
 from kedge.tools.function import tool
 from kedge.tools.tool import Tool
@@ -266,6 +267,18 @@ _broken.__annotations__["x"] = "1 + 'a'"
         (_fine, {"parallel": True}, "tool_setting", "parallel"),
         (_fine, {"parallel": 1.5}, "tool_setting", "parallel"),
         (_fine, {"resources": "gpu"}, "tool_setting", "resources"),
+        (_fine, {"timeout_s": float("inf")}, "tool_setting", "at most 31622400, not inf"),
+        (_fine, {"retry": 3}, "tool_setting", "retry must be a kedge.Retry, not 3"),
+        (_fine, {"retry": {"attempts": 3}}, "tool_setting", "must be a kedge.Retry"),
+        (_fine, {"retry": Retry(attempts=-5)}, "tool_setting", r"int >= 1 - at \$\.attempts"),
+        (_fine, {"retry": Retry(attempts=1001)}, "tool_setting", "attempts"),
+        (_fine, {"retry": Retry(backoff_s=float("nan"))}, "tool_setting", r"null - at \$\.backoff_s"),
+        (_fine, {"retry": Retry(backoff_s=-1)}, "tool_setting", "backoff_s"),
+        (_fine, {"retry": Retry(max_backoff_s=float("inf"))}, "tool_setting", "max_backoff_s"),
+        (_fine, {"retry": Retry(on=("sometimes",))}, "tool_setting", "'sometimes'"),  # type: ignore[arg-type]
+        (_fine, {"retry": Retry(on="timeout")}, "tool_setting", r"\$\.on"),  # type: ignore[arg-type]
+        (_fine, {"retry": Retry(backoff_s=object())}, "tool_setting", "retry"),  # type: ignore[arg-type]
+        (_fine, {"retry": Retry(attempts=1000, backoff_s=0, on=("permanent",))}, None, ""),
         (int, {"name": "x"}, "not_a_tool", "function"),
         (3, {"name": "x"}, "not_a_tool", "3"),
         (double, {}, "not_a_tool", "already"),
@@ -278,6 +291,14 @@ def test_what_cannot_be_a_tool_is_refused_with_a_remedy(function, settings, code
     with pytest.raises(BadInput, match=says) as caught:
         tool(**settings)(function)
     assert caught.value.code == code
+
+
+def test_a_tool_put_together_by_hand_is_held_to_the_same_settings():
+    made = tool(_fine)
+    spec = msgspec.structs.replace(made.spec, retry=Retry(attempts=0))
+    with pytest.raises(BadInput, match="retry") as caught:
+        Tool(_fine, spec, arguments.Arguments(_fine, "_fine"), made.source)
+    assert (caught.value.code, caught.value.where) == ("tool_setting", "tool _fine")
 
 
 def test_a_process_tool_must_be_findable_from_another_process():
