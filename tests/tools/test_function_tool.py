@@ -5,7 +5,7 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import pytest
@@ -158,6 +158,51 @@ def test_the_result_s_schema_is_what_the_annotation_tells(annotation, returns):
 
     f.__annotations__["return"] = annotation
     assert tool(f).spec.returns == returns
+
+
+class Pair(NamedTuple):
+    """A row, and a list as msgspec writes it."""
+
+    m: int
+    inner: Leaf | None = None
+
+
+class Tagged(msgspec.Struct, tag="t", rename="camel"):
+    """Not what its fields are called."""
+
+    two_words: int
+
+
+class Row(msgspec.Struct, array_like=True):
+    """A struct that is a list."""
+
+    a: int
+    b: str
+
+
+class TaggedRow(msgspec.Struct, array_like=True, tag=True):
+    """A list that starts with its tag."""
+
+    a: int
+
+
+@pytest.mark.parametrize(
+    ("value", "stored", "kind"),
+    [
+        (Pair(1, Leaf(2)), [1, {"n": 2}], "array"),
+        (Tagged(3), {"type": "t", "twoWords": 3}, "object"),
+        (Row(4, "b"), [4, "b"], "array"),
+        (TaggedRow(5), ["TaggedRow", 5], "array"),
+    ],
+)
+def test_a_result_is_stored_in_the_shape_that_its_schema_says(call, value, stored, kind):
+    def f(): ...
+
+    f.__annotations__["return"] = type(value)
+    shape = tool(f).spec.returns or {}
+    assert call(tool(name="g")(lambda: value)) == stored
+    assert shape.get("$defs", {}).get(type(value).__name__, shape)["type"] == kind
+    assert msgspec.convert(stored, type(value)) == value
 
 
 @pytest.mark.parametrize("annotation", ["Context", "Context | None", "Absent", "int"])
