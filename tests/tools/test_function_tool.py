@@ -5,6 +5,7 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -112,7 +113,7 @@ def test_defaults_and_types_become_schema():
         "a": {},
         "b": {"type": "string", "default": "x"},
         "c": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
-        "d": {"type": "array", "items": {"type": "integer"}},
+        "d": {"type": "array", "items": {"type": "integer"}, "default": [1]},
         "e": {"enum": ["p", "q"], "default": "p"},
         "f": {"default": 1},
     }
@@ -268,6 +269,29 @@ def test_unavailable_tools_say_why():
     assert (g.spec.available, bool(g.spec.unavailable_because)) == (False, True)
 
 
+class At:
+    """As the package annotated-types has them."""
+
+    def __init__(self, **given: Any) -> None:
+        vars(self).update(given)
+
+
+class Field:
+    """As pydantic's, which holds constraints of that kind."""
+
+    def __init__(self, metadata: list[Any]) -> None:
+        self.metadata = metadata
+
+
+class Thing:
+    """Functions in a class."""
+
+    def method(self, x: int): ...
+
+    @staticmethod
+    def made(x: int): ...
+
+
 def _args(*args): ...
 def _generator():
     yield 1
@@ -280,6 +304,10 @@ async def _async_generator():
 def _iterable(x: Iterable[int]): ...
 def _complex(x: complex): ...
 def _absent(x: Absent): ...
+def _path(x: Path): ...
+def _foreign(x: list[Annotated[int, At(ge=1)]] | None): ...
+def _foreign_field(x: Annotated[str, Field([At(pattern="a+")])]): ...
+def _described(x: Annotated[int, "a word", Field([]), msgspec.Meta(ge=1)]): ...
 def _two_kinds(x: list[int] | tuple[int, int]): ...
 def _broken(x): ...
 def _fine(): ...
@@ -297,6 +325,13 @@ _broken.__annotations__["x"] = "1 + 'a'"
         (_iterable, {}, "tool_annotation", "Iterable"),
         (_complex, {}, "tool_annotation", "complex"),
         (_absent, {}, "tool_annotation", "parameter 'x' of tool '_absent'.*'Absent' is not defined"),
+        (_path, {}, "tool_annotation", "Path cannot be made.*take str and make it in the function"),
+        (_foreign, {}, "tool_annotation", r"'x' of tool '_foreign' has a constraint.*msgspec\.Meta\(ge=1\)"),
+        (_foreign_field, {}, "tool_annotation", "constraint that is not checked"),
+        (_described, {}, None, ""),
+        (Thing.method, {}, "tool_signature", r"method of Thing, .*'self'.*kedge\.tool\(thing\.method\)"),
+        (Thing.made, {}, None, ""),
+        (Thing().method, {}, None, ""),
         (_two_kinds, {}, "tool_annotation", "unions"),
         (_broken, {}, "tool_annotation", "cannot be resolved"),
         (lambda: 1, {}, "tool_name", "'<lambda>'"),
@@ -344,6 +379,24 @@ def test_a_tool_put_together_by_hand_is_held_to_the_same_settings():
     with pytest.raises(BadInput, match="retry") as caught:
         Tool(_fine, spec, arguments.Arguments(_fine, "_fine"), made.source)
     assert (caught.value.code, caught.value.where) == ("tool_setting", "tool _fine")
+
+
+def test_every_default_that_json_can_hold_is_in_the_schema():
+    class Color(enum.Enum):
+        RED = "red"
+
+    def f(
+        color: Color = Color.RED,
+        some: list[int] = [1],  # noqa: B006
+        leaf: Leaf = Leaf(2),  # noqa: B008
+        none: dict[str, int] = {},  # noqa: B006
+        row: tuple[int, ...] = (3,),
+        left: str | None = None,
+        odd: Any = object(),  # noqa: B008
+    ): ...
+
+    defaults = {name: shape["default"] for name, shape in of(f).items() if "default" in shape}
+    assert defaults == {"color": "red", "some": [1], "leaf": {"n": 2}, "none": {}, "row": [3], "left": None}
 
 
 def test_a_process_tool_must_be_findable_from_another_process():

@@ -188,7 +188,7 @@ def _plain(item: Any, path: str) -> Any:
         return {field.name: getattr(item, field.name) for field in dataclasses.fields(cast(Any, item))}
     dump = getattr(cast(type, type(item)), "model_dump", None)
     if dump is not None:
-        return dict(dump(item, mode="json"))
+        return dict(dump(item, mode="json", by_alias=True))  # as its schema has the names
     name = type(item).__name__
     raise NotSerializable(
         path,
