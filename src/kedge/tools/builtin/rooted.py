@@ -84,6 +84,13 @@ class Rooted:
             )
         return parts
 
+    def can_name(self, path: str) -> bool:
+        """Is a path from the disk one that may be given here? Disks allow more than plans may say."""
+        try:
+            return bool(self.parts(path))
+        except ToolError:
+            return False
+
     def read(self, path: str, max_bytes: int) -> bytes:
         """A file's bytes, from the first root that has it."""
         parts = self.parts(path)
