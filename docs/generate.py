@@ -27,6 +27,7 @@ Section = Callable[[], str]
 SECTIONS: dict[str, Section] = {
     "budgets": sections.budgets,
     "built-in tools": sections.builtin_tools,
+    "caps of tools": sections.caps_of_tools,
     "categories": sections.categories,
     "classes": members.classes_of_the_package,
     "codes": sections.codes_by_kind,

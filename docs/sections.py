@@ -32,6 +32,7 @@ from kedge.plan.names import TAKEN_NAMES
 from kedge.surface.cli import exits
 from kedge.surface.cli.app import app
 from kedge.tools.builtin import builtin_tools as all_builtin_tools
+from kedge.tools.builtin import csv_text, data, files, http, shell, text, xml_text
 from kedge.views.narrate import RunEvent
 from kedge.views.words import LOOKS, RUN_SENTENCES
 
@@ -350,6 +351,30 @@ def _schema_words(schema: Mapping[str, Any], inner: Mapping[str, Any] = {}) -> s
 
 
 _SCHEMA_WORDS = {"string": "text", "object": "map", "integer": "whole number", "boolean": "true or false"}
+
+
+def caps_of_tools() -> str:
+    """What the built-in tools read and give at most."""
+    search = f"lines of one search, each cut to {files.LINE_CHARACTERS_MAX} characters"
+    rows = [
+        (
+            "`files.read`, `files.search`",
+            "bytes of one file; a search skips longer ones",
+            files.FILE_BYTES_MAX,
+        ),
+        ("`files.list`, `files.search`", "files of one call", files.FILES_MAX),
+        ("`files.search`", search, files.MATCHES_MAX),
+        ("`data.json`, `data.csv`, `data.xml`, `data.yaml`", "characters of a text", data.TEXT_MAX),
+        ("`data.csv`", "characters of one cell", csv_text.CELL_CHARACTERS_MAX),
+        ("`data.xml`", "elements inside each other", xml_text.DEPTH_MAX),
+        ("`text.stats`, `text.extract`, `text.replace`, `text.join`", "characters of a text", text.TEXT_MAX),
+        ("`text.extract`", "parts that are found", text.FOUND_MAX),
+        ("`http.get`", "bytes that `max_bytes` can ask for; more is left out", http.BYTES_MAX),
+        ("`http.get`", "seconds that `timeout_s` can ask for", http.TIMEOUT_S_MAX),
+        ("`http.get`", "redirects; more are a `permanent` failure", http.REDIRECTS_MAX),
+        ("`shell.run`", "bytes of each output; more is left out", shell.OUTPUT_BYTES_MAX),
+    ]
+    return table(("tool", "what", "at most"), [(tool, what, f"{most:,}") for tool, what, most in rows])
 
 
 def rooms() -> str:

@@ -20,12 +20,13 @@ from kedge.base.limits import Limits
 from kedge.control.engine import Engine
 from kedge.plan.nearest import nearest
 from kedge.tools.builtin import builtin_tools
+from kedge.tools.builtin.reserved import SETTINGS_FILE
 from kedge.tools.load import load_tools
 from kedge.tools.registry import Registry
 from kedge.tools.tool import Tool
 
-FILE = "kedge.toml"
 PREFIX = "KEDGE_"
+_MEMORY = ":memory:"
 _S = TypeVar("_S", bound=msgspec.Struct)
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -69,7 +70,7 @@ def read_settings(
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
     """The settings in force. None among `given` means: not given."""
-    merged = _from_file((folder or Path.cwd()) / FILE)
+    merged = _from_file((folder or Path.cwd()) / SETTINGS_FILE)
     merged |= _from_environment(os.environ if environ is None else environ)
     merged |= {name: value for name, value in (given or {}).items() if value is not None}
     settings = _converted(merged, Settings, "settings")
@@ -81,6 +82,7 @@ def build_tools(settings: Settings) -> list[Tool]:
     """The built-in tools, and those of the named modules and files."""
     found = builtin_tools(
         [Path(root).expanduser() for root in settings.roots],
+        reserved=_store_files(settings),
         allow_shell=settings.allow_shell,
         allow_private_addresses=settings.allow_private_addresses,
     )
@@ -92,8 +94,19 @@ def build_tools(settings: Settings) -> list[Tool]:
 def build_engine(settings: Settings, tools: Iterable[Tool | Callable[..., Any]] = ()) -> Engine:
     """An engine as the settings say, with `tools` besides those that they name."""
     registry = Registry([*build_tools(settings), *tools])
-    store = settings.store if settings.store == ":memory:" else str(Path(settings.store).expanduser())
-    return Engine(registry, store, limits=settings.bounds, resources=settings.resources)
+    return Engine(registry, _store(settings), limits=settings.bounds, resources=settings.resources)
+
+
+def _store(settings: Settings) -> str:
+    return settings.store if settings.store == _MEMORY else str(Path(settings.store).expanduser())
+
+
+def _store_files(settings: Settings) -> list[str]:
+    """The store's file, and what lies beside it while it is open."""
+    if settings.store == _MEMORY:
+        return []
+    file = os.path.realpath(_store(settings))  # of a link: SQLite puts the others beside what it leads to
+    return [f"{file}{end}" for end in ("", "-wal", "-shm", "-journal", ".locks")]
 
 
 def _from_file(file: Path) -> dict[str, Any]:

@@ -110,6 +110,8 @@ CALLS = [
     Refused("tool name of a megabyte", _tool("x" * 1_000_000), "tool_name", "128"),
     Refused("effect that there is not", _tool(effect="none"), "tool_setting", "idempotent"),
     Refused("timeout of nothing", _tool(timeout_s=0), "tool_setting", "above 0"),
+    Refused("retry of NaN", _tool(retry=kedge.Retry(backoff_s=math.nan)), "tool_setting", "backoff_s=1"),
+    Refused("number for a retry", _tool(retry=3), "tool_setting", "kedge.Retry(attempts=3)"),
     Refused("text for a list of resources", _tool(resources="gpu"), "tool_setting", "list of names"),
     Refused("process tool nobody can find", _tool(isolation="process"), "tool_isolation", "top level"),
     Refused("arguments without names", lambda _: kedge.tool(_star), "tool_signature", "one parameter"),

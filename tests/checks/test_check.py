@@ -396,6 +396,13 @@ def test_what_cannot_be_run_yet_is_named(fields, name, place):
     assert "not_supported_yet" not in [finding.code for finding in check(made)]
 
 
+@pytest.mark.parametrize(("least", "words"), [(1, "give at least 1 item"), (2, "give at least 2 items")])
+def test_a_bound_of_one_is_told_in_the_singular(least, words):
+    tools = hostile({"properties": {"x": {"type": "array", "minItems": least}}})
+    found = check(plan(step("a", "t", args={"x": []})), tools)
+    assert [fault.remedy for fault in found.errors] == [words]
+
+
 def test_what_can_be_run_is_not_named():
     made = Plan.parse(
         plan(step(), {"id": "o", "steps": [step("b", "sleep", args={"seconds": 1}, retry={"attempts": 2})]})

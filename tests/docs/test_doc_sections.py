@@ -115,3 +115,15 @@ def test_pictures_are_the_same_if_only_times_differ():
 def test_a_table_keeps_its_columns():
     table = import_module("pages").table
     assert table(("a", "b"), [("x | y", "two\nlines")]).splitlines()[2] == r"| x \| y | two lines |"
+
+
+def test_every_cap_of_the_built_in_tools_is_on_the_page_of_limits():
+    page = (ROOT / "docs" / "limits.md").read_text()
+    caps = {
+        f"{file.stem}.{name}": value
+        for file in sorted((ROOT / "src/kedge/tools/builtin").glob("*.py"))
+        for name, value in vars(import_module(f"kedge.tools.builtin.{file.stem}")).items()
+        if "_MAX" in name and not name.startswith("_")
+    }
+    assert len(caps) > 10
+    assert [name for name, value in caps.items() if f"{value:,}" not in page] == []

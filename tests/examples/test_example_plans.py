@@ -30,7 +30,7 @@ def test_compare_falls_back_skips_and_writes(here):
     assert (steps["market"].status, steps["market"].replaced_by) == ("failed", "market_guess")
     assert steps["market"].attempt == 2
     assert (steps["alarm"].status, steps["write"].status) == ("skipped", "done")
-    written = here / ".kedge" / "summary.md"
+    written = here / "out" / "summary.md"
     assert written.read_text() == result.answer
     assert (result.answer or "").startswith("The tone got better (+0.50 to +0.67) over 3 reports")
 
@@ -79,11 +79,11 @@ def test_the_command_line_runs_compare_shows_it_and_runs_it_only_once(python, he
     shown = python("-m", "kedge", "show", "demo", "--timeline")
     assert shown.returncode == 0, shown.stderr
     assert "market_guess" in shown.stdout
-    (here / ".kedge" / "summary.md").unlink()
+    (here / "out" / "summary.md").unlink()
     again = python(*COMPARE, "--run", "demo", "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["outputs"]["trend"] == "better"
-    assert not (here / ".kedge" / "summary.md").exists(), "a finished step ran again"
+    assert not (here / "out" / "summary.md").exists(), "a finished step ran again"
 
 
 def test_the_command_line_refuses_broken_and_names_every_fault(python):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from kedge.assemble import Settings, build_engine, build_tools, read_settings
-from kedge.base.errors import BadInput
+from kedge.base.errors import BadInput, ToolError
+from kedge.plan.model import Plan
 
 
 def write(folder, text):
@@ -89,6 +92,61 @@ def test_shell_run_is_off_unless_allowed(tmp_path, allowed):
     settings = Settings(allow_shell=allowed, roots=(str(tmp_path),))
     shell = next(tool for tool in build_tools(settings) if tool.spec.name == "shell.run")
     assert shell.spec.available == allowed
+
+
+def by_name(settings):
+    return {tool.spec.name: tool for tool in build_tools(settings)}
+
+
+OWN = ["kedge.toml", "KEDGE.toml", "kedge.toml/x", ".kedge/kedge.db", ".kedge/new/x", "tools.py", "runs.db"]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder as people have it: settings, tools, a store in use, all in the root."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "helper.py").write_text("ONE = 1\n")
+    (tmp_path / "tools.py").write_text(
+        "import kedge\nfrom helper import ONE\n\n@kedge.tool\ndef mine() -> int: return ONE\n"
+    )
+    monkeypatch.setattr("sys.path", [*sys.path])
+    yield tmp_path
+    for name in [name for name, module in sys.modules.items() if str(tmp_path) in str(module)]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("path", [*OWN, "helper.py", "helper/__init__.py", "./tools.py"])
+def test_no_plan_writes_the_settings_the_store_or_the_code_that_runs_it(project, path):
+    write_file = by_name(Settings(store="runs.db", tools=("tools.py",)))["files.write"]
+    names = sorted(project.iterdir())
+    texts = [file.read_text() for file in project.glob("*.py")]
+    with pytest.raises(ToolError, match="path") as caught:
+        write_file.function(path, "allow_shell = true")
+    assert caught.value.category == "permission"
+    assert sorted(project.iterdir()) == names
+    assert [file.read_text() for file in project.glob("*.py")] == texts
+    write_file.function("notes/tools.py", "what is not loaded may be written")
+
+
+@pytest.mark.parametrize("store", ["runs.db", "link.db", ".kedge/kedge.db"])
+async def test_no_plan_sees_a_file_of_the_store(project, store):
+    (project / "link.db").symlink_to("runs.db")
+    settings = Settings(store=store)
+    plan = Plan.parse({"goal": "Look", "steps": [{"id": "s", "tool": "sleep", "args": {"seconds": 9}}]})
+    async with build_engine(settings) as engine:
+        await engine.start(plan)
+        assert len(list(project.rglob("*.db*"))) > 3
+        found = by_name(settings)["files.list"].function(".", recursive=True).files
+    assert [one.path for one in found] == ["helper.py", "tools.py"]
+    with pytest.raises(ToolError, match="its own files"):
+        by_name(settings)["files.search"].function("x", None, "./.kedge/kedge.db")
+
+
+def test_what_a_plan_cannot_write_it_can_read(project):
+    (project / "kedge.toml").write_text("parallel = 2")
+    read = by_name(Settings(tools=("tools.py",)))["files.read"]
+    assert read.function("kedge.toml") == "parallel = 2"
+    assert "def mine" in read.function("tools.py")
 
 
 async def test_the_engine_is_as_the_settings_say(tmp_path):

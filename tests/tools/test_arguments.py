@@ -222,6 +222,19 @@ def test_real_pydantic_models_work(context):
         made.decode(b'{"x":{"inner":{"n":"a"}}}')
 
 
+def test_a_pydantic_model_is_stored_under_the_names_its_schema_has(context):
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("Model", two_words=(int, pydantic.Field(alias="twoWords")))
+
+    def f(x):
+        return x
+
+    f.__annotations__ = {"x": model, "return": model}
+    made = tool(f)
+    assert list((made.spec.returns or {})["properties"]) == ["twoWords"]
+    assert codec.encode(made.invoke(made.decode(b'{"x":{"twoWords":1}}'), context)) == b'{"twoWords":1}'
+
+
 json_values = st.recursive(
     st.none()
     | st.booleans()

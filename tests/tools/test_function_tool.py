@@ -5,13 +5,15 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import pytest
 
 from kedge.base.errors import BadInput
 from kedge.plan.model import Retry
+from kedge.tools import arguments
 from kedge.tools.context import Context
 from kedge.tools.function import tool
 from kedge.tools.tool import Tool
@@ -111,7 +113,7 @@ def test_defaults_and_types_become_schema():
         "a": {},
         "b": {"type": "string", "default": "x"},
         "c": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
-        "d": {"type": "array", "items": {"type": "integer"}},
+        "d": {"type": "array", "items": {"type": "integer"}, "default": [1]},
         "e": {"enum": ["p", "q"], "default": "p"},
         "f": {"default": 1},
     }
@@ -157,6 +159,51 @@ def test_the_result_s_schema_is_what_the_annotation_tells(annotation, returns):
 
     f.__annotations__["return"] = annotation
     assert tool(f).spec.returns == returns
+
+
+class Pair(NamedTuple):
+    """A row, and a list as msgspec writes it."""
+
+    m: int
+    inner: Leaf | None = None
+
+
+class Tagged(msgspec.Struct, tag="t", rename="camel"):
+    """Not what its fields are called."""
+
+    two_words: int
+
+
+class Row(msgspec.Struct, array_like=True):
+    """A struct that is a list."""
+
+    a: int
+    b: str
+
+
+class TaggedRow(msgspec.Struct, array_like=True, tag=True):
+    """A list that starts with its tag."""
+
+    a: int
+
+
+@pytest.mark.parametrize(
+    ("value", "stored", "kind"),
+    [
+        (Pair(1, Leaf(2)), [1, {"n": 2}], "array"),
+        (Tagged(3), {"type": "t", "twoWords": 3}, "object"),
+        (Row(4, "b"), [4, "b"], "array"),
+        (TaggedRow(5), ["TaggedRow", 5], "array"),
+    ],
+)
+def test_a_result_is_stored_in_the_shape_that_its_schema_says(call, value, stored, kind):
+    def f(): ...
+
+    f.__annotations__["return"] = type(value)
+    shape = tool(f).spec.returns or {}
+    assert call(tool(name="g")(lambda: value)) == stored
+    assert shape.get("$defs", {}).get(type(value).__name__, shape)["type"] == kind
+    assert msgspec.convert(stored, type(value)) == value
 
 
 @pytest.mark.parametrize("annotation", ["Context", "Context | None", "Absent", "int"])
@@ -222,6 +269,29 @@ def test_unavailable_tools_say_why():
     assert (g.spec.available, bool(g.spec.unavailable_because)) == (False, True)
 
 
+class At:
+    """As the package annotated-types has them."""
+
+    def __init__(self, **given: Any) -> None:
+        vars(self).update(given)
+
+
+class Field:
+    """As pydantic's, which holds constraints of that kind."""
+
+    def __init__(self, metadata: list[Any]) -> None:
+        self.metadata = metadata
+
+
+class Thing:
+    """Functions in a class."""
+
+    def method(self, x: int): ...
+
+    @staticmethod
+    def made(x: int): ...
+
+
 def _args(*args): ...
 def _generator():
     yield 1
@@ -234,6 +304,10 @@ async def _async_generator():
 def _iterable(x: Iterable[int]): ...
 def _complex(x: complex): ...
 def _absent(x: Absent): ...
+def _path(x: Path): ...
+def _foreign(x: list[Annotated[int, At(ge=1)]] | None): ...
+def _foreign_field(x: Annotated[str, Field([At(pattern="a+")])]): ...
+def _described(x: Annotated[int, "a word", Field([]), msgspec.Meta(ge=1)]): ...
 def _two_kinds(x: list[int] | tuple[int, int]): ...
 def _broken(x): ...
 def _fine(): ...
@@ -251,6 +325,13 @@ _broken.__annotations__["x"] = "1 + 'a'"
         (_iterable, {}, "tool_annotation", "Iterable"),
         (_complex, {}, "tool_annotation", "complex"),
         (_absent, {}, "tool_annotation", "parameter 'x' of tool '_absent'.*'Absent' is not defined"),
+        (_path, {}, "tool_annotation", "Path cannot be made.*take str and make it in the function"),
+        (_foreign, {}, "tool_annotation", r"'x' of tool '_foreign' has a constraint.*msgspec\.Meta\(ge=1\)"),
+        (_foreign_field, {}, "tool_annotation", "constraint that is not checked"),
+        (_described, {}, None, ""),
+        (Thing.method, {}, "tool_signature", r"method of Thing, .*'self'.*kedge\.tool\(thing\.method\)"),
+        (Thing.made, {}, None, ""),
+        (Thing().method, {}, None, ""),
         (_two_kinds, {}, "tool_annotation", "unions"),
         (_broken, {}, "tool_annotation", "cannot be resolved"),
         (lambda: 1, {}, "tool_name", "'<lambda>'"),
@@ -266,6 +347,18 @@ _broken.__annotations__["x"] = "1 + 'a'"
         (_fine, {"parallel": True}, "tool_setting", "parallel"),
         (_fine, {"parallel": 1.5}, "tool_setting", "parallel"),
         (_fine, {"resources": "gpu"}, "tool_setting", "resources"),
+        (_fine, {"timeout_s": float("inf")}, "tool_setting", "at most 31622400, not inf"),
+        (_fine, {"retry": 3}, "tool_setting", "retry must be a kedge.Retry, not 3"),
+        (_fine, {"retry": {"attempts": 3}}, "tool_setting", "must be a kedge.Retry"),
+        (_fine, {"retry": Retry(attempts=-5)}, "tool_setting", r"int >= 1 - at \$\.attempts"),
+        (_fine, {"retry": Retry(attempts=1001)}, "tool_setting", "attempts"),
+        (_fine, {"retry": Retry(backoff_s=float("nan"))}, "tool_setting", r"null - at \$\.backoff_s"),
+        (_fine, {"retry": Retry(backoff_s=-1)}, "tool_setting", "backoff_s"),
+        (_fine, {"retry": Retry(max_backoff_s=float("inf"))}, "tool_setting", "max_backoff_s"),
+        (_fine, {"retry": Retry(on=("sometimes",))}, "tool_setting", "'sometimes'"),  # type: ignore[arg-type]
+        (_fine, {"retry": Retry(on="timeout")}, "tool_setting", r"\$\.on"),  # type: ignore[arg-type]
+        (_fine, {"retry": Retry(backoff_s=object())}, "tool_setting", "retry"),  # type: ignore[arg-type]
+        (_fine, {"retry": Retry(attempts=1000, backoff_s=0, on=("permanent",))}, None, ""),
         (int, {"name": "x"}, "not_a_tool", "function"),
         (3, {"name": "x"}, "not_a_tool", "3"),
         (double, {}, "not_a_tool", "already"),
@@ -278,6 +371,32 @@ def test_what_cannot_be_a_tool_is_refused_with_a_remedy(function, settings, code
     with pytest.raises(BadInput, match=says) as caught:
         tool(**settings)(function)
     assert caught.value.code == code
+
+
+def test_a_tool_put_together_by_hand_is_held_to_the_same_settings():
+    made = tool(_fine)
+    spec = msgspec.structs.replace(made.spec, retry=Retry(attempts=0))
+    with pytest.raises(BadInput, match="retry") as caught:
+        Tool(_fine, spec, arguments.Arguments(_fine, "_fine"), made.source)
+    assert (caught.value.code, caught.value.where) == ("tool_setting", "tool _fine")
+
+
+def test_every_default_that_json_can_hold_is_in_the_schema():
+    class Color(enum.Enum):
+        RED = "red"
+
+    def f(
+        color: Color = Color.RED,
+        some: list[int] = [1],  # noqa: B006
+        leaf: Leaf = Leaf(2),  # noqa: B008
+        none: dict[str, int] = {},  # noqa: B006
+        row: tuple[int, ...] = (3,),
+        left: str | None = None,
+        odd: Any = object(),  # noqa: B008
+    ): ...
+
+    defaults = {name: shape["default"] for name, shape in of(f).items() if "default" in shape}
+    assert defaults == {"color": "red", "some": [1], "leaf": {"n": 2}, "none": {}, "row": [3], "left": None}
 
 
 def test_a_process_tool_must_be_findable_from_another_process():

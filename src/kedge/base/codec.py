@@ -6,7 +6,7 @@ fresh value, so two steps can never share a mutable object, and equal values hav
 The JSON library is fast and silent: it writes NaN as null, bytes as base64, a set as a list, and
 keeps both of `{1: …, "1": …}`. `encode` walks a value first and refuses what would change on the
 way, with the path, the type and a remedy. What has a defined form is accepted: tuples become
-lists; dataclasses, msgspec structs and pydantic models become maps.
+lists, named ones too; dataclasses, msgspec structs and pydantic models become maps.
 """
 
 from __future__ import annotations
@@ -176,21 +176,19 @@ def _plain(item: Any, path: str) -> Any:
     if isinstance(item, dict):
         return _plain_dict(cast(dict[Any, Any], item), path)
     if isinstance(item, list | tuple):
-        row = cast(list[Any] | tuple[Any, ...], item)
-        names = getattr(row, "_fields", None)
-        return list(row) if names is None else dict(zip(names, row, strict=True))  # a named tuple keeps them
+        return list(cast(list[Any] | tuple[Any, ...], item))
     if isinstance(item, str):  # here and below subclasses: enums with a value type, numpy floats
         return str.__str__(item)
     for scalar in (bool, int, float):
         if isinstance(item, scalar):
             return scalar(item)
     if isinstance(item, msgspec.Struct):
-        return {name: getattr(item, name) for name in item.__struct_fields__}
+        return _plain_struct(item)
     if dataclasses.is_dataclass(item) and not isinstance(item, type):
         return {field.name: getattr(item, field.name) for field in dataclasses.fields(cast(Any, item))}
     dump = getattr(cast(type, type(item)), "model_dump", None)
     if dump is not None:
-        return dict(dump(item, mode="json"))
+        return dict(dump(item, mode="json", by_alias=True))  # as its schema has the names
     name = type(item).__name__
     raise NotSerializable(
         path,
@@ -198,6 +196,16 @@ def _plain(item: Any, path: str) -> Any:
         f"a {name} has no JSON form",
         _REMEDIES.get(name, "return numbers, text, true/false, null, lists and maps"),
     )
+
+
+def _plain_struct(item: msgspec.Struct) -> dict[str, Any] | list[Any]:
+    """As the library itself writes one, tag and changed names included: a tool's schema says the same."""
+    config = item.__struct_config__
+    values = msgspec.structs.astuple(item)
+    if config.array_like:
+        return list(values) if config.tag is None else [config.tag, *values]
+    plain: dict[str, Any] = dict(zip(item.__struct_encode_fields__, values, strict=True))
+    return plain if config.tag_field is None else {config.tag_field: config.tag, **plain}
 
 
 def _plain_dict(item: dict[Any, Any], path: str) -> dict[str, Any]:

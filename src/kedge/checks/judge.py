@@ -211,7 +211,7 @@ def _bounds(value: Any, schema: Schema, place: str) -> Iterator[Fault]:
         bound = schema.get(word)
         if of != kind or not isinstance(bound, int | float) or isinstance(bound, bool) or holds(value, bound):
             continue
-        words = text.format(_short(bound))
+        words = text.format(_short(bound)).removesuffix("s" if bound == 1 else "")
         mended = (bound,) if word in ("minimum", "maximum") else ()
         message = f"{_short(value)} is out of range: {words}"
         yield Fault(place, "wrong_argument", message, remedy=f"give {words}", mended=mended)

@@ -12,12 +12,16 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import msgspec
 
 from kedge.base.errors import BadInput
 
 EMPTY = inspect.Parameter.empty
+_CONSTRAINTS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "func")
+"""What other libraries call theirs: pydantic's `Field` and the package annotated-types."""
 
 
 class _Carrier:
@@ -65,6 +69,32 @@ def resolve(function: Callable[..., Any], label: str, annotation: Any) -> Any:
         return typing.get_type_hints(carrier, names, _running_names(names), include_extras=True)["it"]
     except Exception as error:
         raise _unreadable(label, annotation, error) from error
+
+
+def refuse_foreign_constraints(label: str, hint: Any) -> None:
+    """BadInput for a range or pattern in `Annotated` that nobody would check: only msgspec's are."""
+    for note in _notes(hint):
+        parts = () if isinstance(note, msgspec.Meta) else (note, *_inside(note))
+        if any(getattr(part, name, None) is not None for part in parts for name in _CONSTRAINTS):
+            raise BadInput(
+                f"{label} has a constraint that is not checked here: {note!r}",
+                code="tool_annotation",
+                remedy="write it as msgspec.Meta, as in Annotated[int, msgspec.Meta(ge=1)], "
+                "or take a pydantic model",
+            )
+
+
+def _notes(hint: Any) -> Iterator[Any]:
+    """What stands beside the types in a hint's `Annotated`, however deep."""
+    if typing.get_origin(hint) is typing.Annotated:
+        yield from hint.__metadata__
+    for part in typing.get_args(hint):
+        yield from _notes(part)
+
+
+def _inside(note: Any) -> list[Any]:
+    held: Any = getattr(note, "metadata", None)
+    return cast("list[Any]", held) if isinstance(held, list) else []
 
 
 def _running_names(names: dict[str, Any]) -> dict[str, Any]:

@@ -17,13 +17,14 @@ from typing import Any
 import msgspec
 
 from kedge.base import codec
-from kedge.base.errors import BadInput
+from kedge.base.errors import BadInput, NotSerializable
 from kedge.tools import schema
-from kedge.tools.annotations import EMPTY, plain_function, resolve
+from kedge.tools.annotations import EMPTY, plain_function, refuse_foreign_constraints, resolve
 from kedge.tools.context import Context
 from kedge.tools.explain import explained
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_RECEIVERS = ("self", "cls")
 
 
 class Arguments:
@@ -45,6 +46,7 @@ class Arguments:
                 code="tool_signature",
                 remedy="wrap it in a function with named parameters",
             ) from error
+        _refuse_method(function, signature, tool_name)
         self.returns = signature.return_annotation
         for parameter in signature.parameters.values():
             label = f"parameter {parameter.name!r} of tool {tool_name!r}"
@@ -72,13 +74,18 @@ class Arguments:
         hint = resolve(self.function, label, parameter.annotation)
         if hint is object:
             return Any
+        refuse_foreign_constraints(label, hint)
         # `x: int = None` is an old habit that means: an int, or nothing.
         return typing.Optional[hint] if parameter.default is None else hint  # noqa: UP045 - hint is a value
 
     def schema(self, tool_name: str, descriptions: dict[str, str]) -> dict[str, Any]:
         """JSON Schema of the arguments as one object."""
         more = None if self.more_type is EMPTY else self.more_type
-        return schema.of_arguments(self.struct, tool_name, descriptions, more)
+        found = schema.of_arguments(self.struct, tool_name, descriptions, more)
+        for parameter in self._parameters:
+            if parameter.name in self.names and (default := _written(parameter.default)) is not EMPTY:
+                found["properties"][parameter.name].setdefault("default", default)
+        return found
 
     def returns_schema(self) -> dict[str, Any] | None:
         """JSON Schema of the result, or None where the annotation does not tell."""
@@ -169,12 +176,32 @@ def _default(parameter: inspect.Parameter) -> Any:
     return msgspec.field(default_factory=lambda: default)
 
 
+def _written(default: Any) -> Any:
+    """A default as JSON has it; EMPTY where there is none, or where JSON has no form for it."""
+    try:
+        return codec.decode(codec.encode(msgspec.to_builtins(default)))
+    except (TypeError, NotSerializable):
+        return EMPTY
+
+
 def _is_context(hint: Any) -> bool:
     if isinstance(hint, type):
         return issubclass(hint, Context)
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return any(_is_context(part) for part in typing.get_args(hint))
     return False
+
+
+def _refuse_method(function: Callable[..., Any], signature: inspect.Signature, tool_name: str) -> None:
+    """A method in its class is a function still, and `self` would be an argument that plans give."""
+    holder = getattr(function, "__qualname__", "").rpartition(".")[0]
+    first = next(iter(signature.parameters), "")
+    if inspect.isfunction(function) and holder and not holder.endswith("<locals>") and first in _RECEIVERS:
+        raise BadInput(
+            f"tool {tool_name!r} is a method of {holder}, and a plan cannot give {first!r}",
+            code="tool_signature",
+            remedy="make the tool of an object's method, as in kedge.tool(thing.method), or write a function",
+        )
 
 
 def _is_async(function: Callable[..., Any], tool_name: str) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 
 from kedge.base.errors import BadInput
 from kedge.plan.model import Retry
-from kedge.plan.tools import EFFECTS, Effect, ToolSpec
+from kedge.plan.tools import Effect, ToolSpec
 from kedge.tools.annotations import plain_function
 from kedge.tools.arguments import Arguments
 from kedge.tools.docstring import parse_docstring
@@ -90,7 +90,7 @@ def _make(function: Callable[..., Any], draft: ToolSpec) -> Tool:
     name = draft.name or getattr(function, "__name__", "")
     source = source_of(plain_function(function))
     _check_name(name)
-    _check_settings(draft, name)
+    _check_isolation(draft, name)
     if draft.isolation == "process" and not source.findable:
         raise BadInput(
             f"tool {name!r} is made inside a function: another process cannot find it",
@@ -134,11 +134,7 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check_settings(draft: ToolSpec, name: str) -> None:
-    if draft.effect not in EFFECTS:
-        raise BadInput(
-            f"unknown effect {draft.effect!r}", code="tool_setting", where=f"tool {name}", allowed=EFFECTS
-        )
+def _check_isolation(draft: ToolSpec, name: str) -> None:
     if draft.isolation not in ("none", "process"):
         raise BadInput(
             f"unknown isolation {draft.isolation!r}",
@@ -147,11 +143,3 @@ def _check_settings(draft: ToolSpec, name: str) -> None:
             allowed=("none", "process"),
             remedy="a function that is not async gets a thread by itself",
         )
-    for setting, kind in (("timeout_s", int | float), ("parallel", int)):
-        value: Any = getattr(draft, setting)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, kind) or not value > 0):
-            raise BadInput(
-                f"{setting} must be a number above 0, not {value!r}",
-                code="tool_setting",
-                where=f"tool {name}",
-            )

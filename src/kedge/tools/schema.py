@@ -58,7 +58,8 @@ def unusable(tool_name: str, error: Exception) -> BadInput:
     return BadInput(
         f"tool {tool_name!r} has a parameter whose type a plan cannot give: {str(error).splitlines()[-1]}",
         code="tool_annotation",
-        remedy="use numbers, text, bool, list, dict, Literal, dataclasses, structs or pydantic models",
+        remedy="use numbers, text, bool, list, dict, Literal, dataclasses, structs or pydantic models; "
+        "for anything else, a path for instance, take str and make it in the function",
     )
 
 

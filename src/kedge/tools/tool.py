@@ -8,6 +8,7 @@ from typing import Any
 
 from kedge.plan.tools import ToolSpec
 from kedge.tools.arguments import Arguments
+from kedge.tools.settings import check_settings
 from kedge.tools.source import ToolSource
 
 
@@ -24,6 +25,7 @@ class Tool:
     def __init__(
         self, function: Callable[..., Any], spec: ToolSpec, arguments: Arguments, source: ToolSource
     ) -> None:
+        check_settings(spec)
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.spec = spec

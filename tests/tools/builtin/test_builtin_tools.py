@@ -1,9 +1,10 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from kedge.base.errors import InternalError, ToolError
+from kedge.base.errors import BadInput, InternalError, ToolError
 from kedge.plan.model import SLEEP
 from kedge.tools.builtin import builtin_tools
 from kedge.tools.registry import Registry
@@ -52,6 +53,22 @@ def test_the_current_folder_is_the_root_by_default(tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_text("a")
     assert call(by_name(builtin_tools())["files.read"], path="a.txt") == "a"
+
+
+def test_a_plan_cannot_write_what_it_would_gain_by(tmp_path, call):
+    tools = by_name(builtin_tools([tmp_path], reserved=[tmp_path / "runs.db"]))
+    for path in ("kedge.toml", ".kedge/kedge.db", "runs.db"):
+        with pytest.raises(ToolError, match="path") as caught:
+            call(tools["files.write"], path=path, text="allow_shell = true")
+        assert caught.value.category == "permission"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("roots", ["/tmp", Path("/tmp")])
+def test_one_folder_is_no_list_of_roots(roots):
+    with pytest.raises(BadInput, match="list of folders, not '/tmp'") as caught:
+        builtin_tools(roots)
+    assert (caught.value.code, caught.value.remedy) == ("root", "give ['/tmp']")
 
 
 def test_sleep_is_never_called_as_a_tool(call):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kedge.base import codec
 from kedge.base.errors import ToolError
 from kedge.tools.builtin import data as data_module
+from kedge.tools.builtin.csv_text import CELL_CHARACTERS_MAX
 from kedge.tools.builtin.data import data_tools
 from kedge.tools.builtin.query import query
 
@@ -127,7 +128,8 @@ YAML_BOMB = "a: &a [x, x]\n" + "".join(
         ("data.yaml", "!!python/object/apply:os.system ['true']", "not YAML"),
         ("data.yaml", "a: 1\na: 2", "not YAML"),
         ("data.yaml", "[" * 10_000, "not YAML"),
-        ("data.csv", "a,b\n1\n", "line 2 has 1 cells, the first row has 2"),
+        ("data.csv", "a,b\n1\n", "line 2 has 1 cell, the first row has 2 cells"),
+        ("data.csv", "a\n1,2,3\n", "line 2 has 3 cells, the first row has 1 cell;"),
         ("data.csv", "a,b\n1,2,3\n", "line 2 has 3 cells"),
         ("data.csv", "a,a\n1,2\n", "the name 'a' twice"),
         ("data.csv", "a,\n1,2\n", "a column without a name"),
@@ -171,6 +173,43 @@ def test_text_over_the_cap_is_refused_before_it_is_read(call, name, monkeypatch)
 def test_the_deepest_xml_that_is_read_can_be_stored(call):
     found = call(DATA["data.xml"], text="<a>" * 30 + "</a>" * 30)
     assert codec.encode(found)
+
+
+@pytest.mark.parametrize("name", sorted(DATA))
+def test_a_byte_order_mark_before_the_text_is_no_part_of_it(call, name):
+    text = {"data.csv": "a\n1\n", "data.xml": "<a/>"}.get(name, '{"a": 1}')
+    assert call(DATA[name], text=f"\ufeff{text}") == call(DATA[name], text=text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says", "remedy"),
+    [
+        ("data.yaml", "", "not YAML: line 1: there is nothing in the document", "give text with data in it"),
+        ("data.yaml", "[" * 100, "not YAML: line 1, column 65: lists and maps are", "or read it with a tool"),
+        ("data.yaml", "a: [\n b", "not YAML: line 3, column 1: did not find", "mend that line"),
+        ("data.yaml", "a: 1\na: 2\nb: &x 1\n", "is here twice (and 1 more fault)", "keep one of them"),
+        ("data.yaml", "a: 1\na: 2\nb: &x 1\nc: *x", "(and 2 more faults)", "keep one of them"),
+        ("data.json", "[1, x]", "not JSON: line 1, column 5: expecting value", "mend it there"),
+        ("data.json", "{// x\n}", "JSON has no comments", "remove it"),
+    ],
+)
+def test_unreadable_data_is_told_in_words_about_data(call, name, text, says, remedy):
+    with pytest.raises(ToolError) as caught:
+        call(DATA[name], text=text)
+    assert says in str(caught.value)
+    assert remedy in caught.value.remedy
+    assert "plan" not in str(caught.value) + caught.value.remedy
+    assert "limit" not in str(caught.value) + caught.value.remedy
+
+
+def test_a_list_named_steps_may_be_longer_than_a_plan(call):
+    assert len(call(DATA["data.yaml"], text="steps:\n" + "- {}\n" * 10_001, query="steps")) == 10_001
+
+
+def test_a_csv_cell_over_the_cap_says_what_to_do(call):
+    with pytest.raises(ToolError, match="field larger") as caught:
+        call(DATA["data.csv"], text="a\n" + "x" * (CELL_CHARACTERS_MAX + 1))
+    assert (caught.value.category, caught.value.remedy) == ("limit", "read it with a tool of your own")
 
 
 def test_data_tools_are_pure():

@@ -32,6 +32,14 @@ def test_files_are_listed_sorted_by_path_with_their_facts(files, call, tmp_path)
     assert [f["path"] for f in call(files["files.list"], path="sub")["files"]] == ["sub/d.md"]
 
 
+def test_names_that_no_tool_takes_are_skipped_so_that_all_listed_files_can_be_read(files, call, tmp_path):
+    put(tmp_path, a="a", **{"weird\nname": "", "back\\slash": "", "con.txt": ""})
+    (tmp_path / os.fsdecode(b"bad\xff")).touch()
+    found = call(files["files.list"])
+    assert [call(files["files.read"], path=one["path"]) for one in found["files"]] == ["a"]
+    assert found["skipped"] == ["back\\slash", "bad\\xff", "con.txt", "weird\nname"]
+
+
 def test_the_schema_of_the_listing_is_known(files):
     returns = files["files.list"].spec.returns
     properties = returns["$defs"]["FileList"]["properties"]

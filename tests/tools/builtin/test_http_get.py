@@ -174,6 +174,13 @@ def test_an_error_status_becomes_its_category(site, get, status, headers, catego
     assert (caught.value.category, caught.value.retry_after_s) == (category, retry_after_s)
 
 
+@pytest.mark.parametrize(("status", "words"), [(429, "too many requests"), (503, "not available now")])
+def test_a_server_that_wants_less_is_told_by_its_status(site, get, status, words):
+    site.pages["/a"] = lambda s: s.send(status=status)
+    with pytest.raises(ToolError, match=f"answered {status}: {words}"):
+        get(f"{site.url}/a")
+
+
 def test_retry_after_may_be_a_date(site, get):
     when = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
     site.pages["/a"] = lambda s: s.send(status=429, Retry_After=when)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kedge.base.errors import BadInput, ToolError
 from kedge.tools.builtin import rooted as rooted_module
+from kedge.tools.builtin.reserved import Reserved
 from kedge.tools.builtin.rooted import Rooted
 
 
@@ -276,6 +277,31 @@ def test_roots_lie_over_each_other_and_writes_go_to_the_first(root):
 def test_names_that_are_no_text_are_listed_with_escapes(root):
     (root / os.fsdecode(b"bad\xff.txt")).touch()
     assert [path for path, _ in Rooted([root]).files(".", recursive=False)] == ["bad\\xff.txt"]
+
+
+@pytest.mark.parametrize("use", ["read", "write", "files", "folder"])
+@pytest.mark.parametrize("path", ["own", "own/deep/a", "OWN/a", "e\u0301/a"])
+def test_a_hidden_place_is_refused_however_it_is_written_and_used(root, path, use):
+    rooted = Rooted([root], Reserved(hidden=[root / "own", root / "\u00e9"]))
+    (root / "own" / "deep").mkdir(parents=True)
+    (root / "own" / "deep" / "a").touch()
+    uses = {
+        "read": lambda: rooted.read(path, 100),
+        "write": lambda: rooted.write(path, b"x"),
+        "files": lambda: list(rooted.files(path, recursive=True)),
+        "folder": lambda: rooted.folder(path),
+    }
+    with pytest.raises(ToolError, match="its own files") as caught:
+        uses[use]()
+    assert caught.value.category == "permission"
+    assert list(rooted.files(".", recursive=True)) == []
+
+
+def test_a_root_inside_a_hidden_place_is_a_person_s_choice(root):
+    (root / "own").mkdir()
+    rooted = Rooted([root / "own"], Reserved(hidden=[root / "own"]))
+    rooted.write("a", b"1")
+    assert [path for path, _ in rooted.files(".", recursive=True)] == ["a"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are counted in /proc")

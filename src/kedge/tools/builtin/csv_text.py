@@ -10,6 +10,7 @@ from typing import Any
 
 from kedge.base.errors import ToolError
 
+CELL_CHARACTERS_MAX = csv.field_size_limit()
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?", re.ASCII)
 _WORDS = {"": None, "true": True, "false": False}
 
@@ -29,19 +30,26 @@ def load_csv(text: str, delimiter: str, *, typed: bool) -> list[dict[str, Any]]:
                 names = _names(cells, reader.line_num)
             elif len(cells) != len(names):
                 raise ToolError(
-                    f"line {reader.line_num} has {len(cells)} cells, the first row has {len(names)}",
+                    f"line {reader.line_num} has {_counted(cells)}, the first row has {_counted(names)}",
                     "invalid_input",
                     remedy="quote a cell that holds the delimiter, or give another delimiter",
                 )
             else:
                 rows.append(dict(zip(names, map(_value, cells) if typed else cells, strict=True)))
     except csv.Error as error:
-        raise ToolError(f"not CSV at line {reader.line_num}: {error}", "invalid_input") from error
+        too_long = "field larger" in str(error)
+        raise ToolError(
+            f"not CSV at line {reader.line_num}: {error}",
+            "limit" if too_long else "invalid_input",
+            remedy="read it with a tool of your own"
+            if too_long
+            else "mend it there; a quote in quotes is doubled",
+        ) from error
     return rows
 
 
 def _names(cells: list[str], line: int) -> list[str]:
-    names = [cell.strip().removeprefix("\ufeff") for cell in cells]
+    names = [cell.strip() for cell in cells]
     seen: set[str] = set()
     for name in names:
         if not name or name in seen:
@@ -51,6 +59,10 @@ def _names(cells: list[str], line: int) -> list[str]:
             )
         seen.add(name)
     return names
+
+
+def _counted(cells: list[str]) -> str:
+    return "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
 
 
 def _value(cell: str) -> Any:

@@ -32,9 +32,11 @@ class FileFacts(msgspec.Struct, frozen=True):
 
 
 class FileList(msgspec.Struct, frozen=True):
-    """What files.list found, sorted by path."""
+    """What files.list found, sorted by path, and the files whose names cannot be a plan's path."""
 
     files: list[FileFacts]
+    skipped: list[str]
+    """As a name with a line break or a backslash: no other tool would take it."""
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -65,14 +67,13 @@ def file_tools(rooted: Rooted) -> list[Tool]:
 
     @tool(name="files.list", effect="read", available=available)
     def list_files(path: str = ".", pattern: str = "*", *, recursive: bool = False) -> FileList:
-        """List the files of a folder, sorted by path. Folders and links are left out.
+        """List the files of a folder, sorted by path, without folders and links.
 
         path: the folder, relative to the root
         pattern: which names, with * ? and [abc]
         recursive: folders inside it, too
         """
-        found = _matching(rooted, path, pattern, recursive=recursive)
-        return FileList([_facts(name, facts.st_size, facts.st_mtime) for name, facts in found])
+        return _listed(rooted, _matching(rooted, path, pattern, recursive=recursive))
 
     @tool(name="files.read", effect="read", available=available)
     def read_file(path: str) -> str:
@@ -148,6 +149,16 @@ def _matching(rooted: Rooted, path: str, pattern: str, *, recursive: bool) -> li
                 remedy="name a folder further inside, or a narrower pattern",
             )
     return sorted(found, key=lambda item: item[0])
+
+
+def _listed(rooted: Rooted, found: list[tuple[str, Any]]) -> FileList:
+    result = FileList([], [])
+    for path, facts in found:
+        if rooted.can_name(path):
+            result.files.append(_facts(path, facts.st_size, facts.st_mtime))
+        else:
+            result.skipped.append(path)
+    return result
 
 
 def _facts(path: str, size: int, modified_s: float) -> FileFacts:

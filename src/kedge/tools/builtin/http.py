@@ -19,6 +19,7 @@ from kedge.tools.function import tool
 from kedge.tools.tool import Tool
 
 BYTES_MAX = 16 * 1024 * 1024
+TIMEOUT_S_MAX = 600
 REDIRECTS_MAX = 5
 _URL_MAX = 8000
 _RETRY_AFTER_MAX_S = 24 * 3600.0
@@ -49,9 +50,9 @@ def http_tools(*, allow_private_addresses: bool) -> list[Tool]:
         ctx: Context,
         headers: Mapping[str, str] = {},
         max_bytes: Annotated[int, msgspec.Meta(gt=0, le=BYTES_MAX)] = 1024 * 1024,
-        timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 30.0,
+        timeout_s: Annotated[float, msgspec.Meta(gt=0, le=TIMEOUT_S_MAX)] = 30.0,
     ) -> Page:
-        """Get the text behind a web address. Redirects are followed.
+        """Get the text behind a web address. Redirects are followed; a status of 400 or more is a failure.
 
         url: http or https
         headers: further request headers; another site that it redirects to does not get them
@@ -128,8 +129,9 @@ def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
 def _judged(response: Response, url: str) -> Page:
     status = response.status
     if status in (429, 503):
+        words = "too many requests" if status == 429 else "not available now"
         raise ToolError(
-            f"{_shown(url)} answered {status}: too many requests",
+            f"{_shown(url)} answered {status}: {words}",
             "rate_limited",
             retry_after_s=_retry_after_s(response.headers.get("retry-after", "")),
         )

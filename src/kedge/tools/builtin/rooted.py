@@ -22,6 +22,7 @@ from pathlib import Path
 
 from kedge.base.errors import BadInput, ToolError
 from kedge.base.ids import DEVICE_NAMES
+from kedge.tools.builtin.reserved import Reserved
 
 SUPPORTED = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 UNSUPPORTED_BECAUSE = (
@@ -47,7 +48,7 @@ _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, er
 class Rooted:
     """The folders that a plan's paths live in."""
 
-    def __init__(self, roots: Sequence[Path]) -> None:
+    def __init__(self, roots: Sequence[Path], reserved: Reserved | None = None) -> None:
         if not roots:
             raise BadInput("there is no root folder", code="root", remedy="give at least one")
         for root in roots:
@@ -57,6 +58,7 @@ class Rooted:
                 )
         # A root itself may be a link: that is the choice of the person who gave it.
         self.roots = tuple(Path(os.path.realpath(root)) for root in roots)
+        self._reserved = reserved or Reserved()
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.roots))
@@ -72,6 +74,8 @@ class Rooted:
                 fault, category = f"holds the device name {part!r}", "invalid_input"
             elif len(os.fsencode(part)) > _NAME_BYTES_MAX:
                 fault, category = f"has a name longer than {_NAME_BYTES_MAX} bytes", "invalid_input"
+        if not fault and any(self._reserved.hides(root, parts) for root in self.roots):
+            fault, category = "is where kedge keeps its own files", "permission"
         if fault:
             raise ToolError(
                 f"the path {_shown(path)} {fault}",
@@ -79,6 +83,13 @@ class Rooted:
                 remedy=f"give a path below the root, as in 'reports/a.md' (roots: {self})",
             )
         return parts
+
+    def can_name(self, path: str) -> bool:
+        """Is a path from the disk one that may be given here? Disks allow more than plans may say."""
+        try:
+            return bool(self.parts(path))
+        except ToolError:
+            return False
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """A file's bytes, from the first root that has it."""
@@ -98,6 +109,13 @@ class Rooted:
         parts = self.parts(path)
         if not parts:
             raise ToolError(f"the path {_shown(path)} names no file (roots: {self})", "invalid_input")
+        if self._reserved.fixes(self.roots[0], parts):
+            raise ToolError(
+                f"the path {_shown(path)} cannot be written: it is a setting or code of the program that "
+                f"runs this plan (roots: {self})",
+                "permission",
+                remedy="write to another path; a person can change that file",
+            )
         try:
             with self._folder(self.roots[0], parts[:-1], create=True) as folder:
                 _replace(folder, parts[-1], data)
@@ -160,7 +178,10 @@ class Rooted:
                 if parts == start:
                     raise
                 continue  # went away after its parent was read
+            place = root.joinpath(*parts)
             for name, facts in inside:
+                if self._reserved.is_hidden(place / name):
+                    continue
                 if stat.S_ISREG(facts.st_mode):
                     yield (*parts, _text(name)), facts
                 elif recursive and stat.S_ISDIR(facts.st_mode):

@@ -11,8 +11,11 @@ from kedge.base.errors import ToolError
 
 Parts: TypeAlias = Iterator[str | int | float]
 
-# One digit begins a match and nothing after it can undo it, so no text makes this go back.
-_NUMBER = re.compile(r"(?<![\w.])[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
+# One digit begins a match and nothing after it can undo it (`++` gives nothing back), so no text makes
+# this go back. What goes on with a dot and a digit is a version or a date, 0x begins another kind.
+_NUMBER = re.compile(
+    r"(?<![\w.])[-+]?(?!0[xX][0-9a-fA-F])[0-9]++(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+(?!\.[0-9])", re.ASCII
+)
 _NUMBER_MAX = 4000  # digits: Python refuses to read longer ones
 
 _LOCAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.!#$%&'*+/=?^_`{|}~-")
@@ -38,7 +41,10 @@ def between(text: str, start: str, end: str) -> Parts:
 
 
 def numbers(text: str) -> Parts:
-    """Numbers that stand by themselves: not in a word, not in a dotted version."""
+    """Numbers that begin by themselves: not in a word, nor a dotted version, nor 0x1f.
+
+    A unit may follow, as in 5kg. A comma ends a number, because it may be one between two: 1,000 is 1 and 0.
+    """
     for match in _NUMBER.finditer(text):
         word = match[0]
         is_whole = word.lstrip("+-").isdigit()

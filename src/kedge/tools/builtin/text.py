@@ -49,7 +49,7 @@ def extract(
     """Take parts out of a text, in order.
 
     text: where to look
-    what: between (two markers), lines (that hold a text), numbers, emails or urls
+    what: between (two markers), lines (that hold a text), numbers (a comma ends one), emails or urls
     start: with between: the marker before
     end: with between: the marker after
     containing: with lines: what the line holds

@@ -27,7 +27,9 @@ class _Tree:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self._open) >= DEPTH_MAX:
             raise ToolError(
-                f"the XML has more than {DEPTH_MAX} elements inside each other, at <{tag[:80]}>", "limit"
+                f"the XML has more than {DEPTH_MAX} elements inside each other, at <{tag[:80]}>",
+                "limit",
+                remedy="read it with a tool of your own",
             )
         element: dict[str, Any] = {"tag": tag, "attributes": attributes, "text": "", "children": []}
         if self._open:
