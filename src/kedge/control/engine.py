@@ -305,7 +305,7 @@ class Engine:
         log.headline = lambda: headline(state, plan_id)
         driver = Driver(state, log, self._writer, self._workshop, self._clock, durable=journal.durable)
         driver.on_ended = lambda: self._retire(state.run_id)
-        run = self._runs[state.run_id] = Run(driver, journal, plan_id)
+        run = self._runs[state.run_id] = Run(driver, journal, plan_id, self._clock)
         self._drivers[state.run_id] = driver
         return run
 
