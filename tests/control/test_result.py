@@ -5,6 +5,7 @@
 import asyncio
 import datetime
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,25 @@ async def test_a_result_says_what_happened():
     assert "3 of 4 steps done" in result.summary()
     with pytest.raises(KeyError):
         result.steps["nobody"]
+
+
+async def test_a_live_run_is_drawn_as_it_is_now():
+    plan = kedge.Plan.parse({"goal": "g", "steps": [{"id": "n", "tool": "sleep", "args": {"seconds": 60}}]})
+    async with kedge.Engine(tools=[nap]) as engine:
+        run = await engine.start(plan)
+        await asyncio.sleep(0.3)
+        assert run.now_ms >= run.state.at + 250
+        assert re.search(r"running · 0 % · 0\.[2-9] s", kedge.draw(plan, run))
+        await run.cancel()
+        result = await run.result()
+        assert kedge.draw(plan, run) == kedge.draw(plan, result)
+
+
+async def test_efficiency_too_small_to_tell_is_not_told(monkeypatch):
+    async with kedge.Engine(tools=[nap, add]) as engine:
+        result = await (await engine.start(PLAN)).result()
+    monkeypatch.setattr(kedge.RunResult, "parallel_efficiency", 0.004)
+    assert "efficiency" not in result.summary()
 
 
 async def test_a_failed_result_names_the_step():

@@ -289,6 +289,13 @@ def test_another_attempt_of_a_pure_composite_does_its_children_again_in_a_new_ge
     assert run.state.total == 3
 
 
+def test_what_an_attempt_did_that_another_replaced_is_not_done():
+    inside = step("a", on_error="continue"), step("b", after=["a"])
+    run = ring(group("p", *inside, retry={"attempts": 2, "backoff_s": 0}))
+    run.finish("p/a").fail("p/b").fail("p/a", "permanent")
+    assert (run.status("p"), run.step("p").reason, run.status()) == ("skipped", "empty", "empty")
+
+
 def test_a_late_word_of_a_child_of_the_attempt_before_is_not_taken_for_the_new_ones():
     run = ring(group("p", step("a"), step("b", after=["a"]), retry={"attempts": 2, "backoff_s": 0}))
     run.fail("p/a", "timeout")

@@ -6,6 +6,7 @@ import pytest
 
 from kedge.base.limits import Limits
 from kedge.flow.events import RunEnded
+from kedge.flow.stretches import stretches
 from kedge.testing.ring import Ring
 
 
@@ -36,6 +37,33 @@ def test_retry_failed_does_again_only_what_failed_and_what_was_skipped_for_it():
     assert run.status() == "done"
     assert run.step("f").reason == "not_needed"
     assert [path for path, _ in run.launched if path in "ad"] == ["a", "d"]
+
+
+def test_retry_failed_keeps_what_was_tried_before_and_counts_no_time_between():
+    run = ring(step("a"), step("b", after=["a"]), step("w", loop={"times": 2, "delay_s": 50}))
+    run.tick(20).finish("w").fail("a", "permanent").send("cancel")
+    assert run.status() == "cancelled"
+    run.crash().tick(60_000).resume(retry_failed=True).tick(30).finish("a").tick(10).finish("b")
+    run.finish("w")
+    assert run.status() == "done"
+    tried = [(one.what, one.end - one.start, one.status) for one in stretches(run.step("a"), run.now_ms)]
+    assert tried == [("run", 20, "failed"), ("run", 30, "done")]
+    whats = [(one.what, one.end - one.start) for one in stretches(run.step("w"), run.now_ms)]
+    assert whats == [("run", 20), ("run", 0), ("run", 40)]  # cut off as it began to wait for its round
+    result = run.result
+    assert result.steps["a"].seconds == 0.05
+    assert result.critical_path_s == 0.06
+    assert result.parallel_efficiency == pytest.approx(1 - 60 / 120)
+    assert result.groups == [["a", "w"], ["a", "w", "b"]]
+
+
+def test_retry_failed_twice_keeps_every_attempt_once():
+    run = ring(step("a"), {"id": "p", "steps": [step("x")]})
+    for _ in range(2):
+        run.tick(10).fail("a", "permanent").fail("p/x", "permanent").tick(500).resume(retry_failed=True)
+    run.tick(10).finish("a").finish("p/x")
+    for path in ("a", "p", "p/x"):
+        assert [one.end - one.start for one in stretches(run.step(path), run.now_ms)] == [10, 10, 10]
 
 
 def test_retry_failed_tries_the_fallback_again_after_its_target():

@@ -31,7 +31,7 @@ async def double(x: int) -> int:
 @kedge.tool(effect="pure")
 async def answered(x: int) -> int:
     """Twice as much, from somewhere else."""
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.02)
     return 2 * x
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kedge.base.errors import BadInput
 from kedge.flow.result import RunResult
-from kedge.plan.model import Estimate, Loop, Plan, Step
+from kedge.plan.model import Approval, Estimate, Loop, Plan, Step, Wait
 from kedge.views.draw import draw
 from kedge.views.text import columns
 
@@ -20,12 +20,12 @@ def lines(text: str) -> str:
 def test_a_plan(story):
     assert draw(story(0).plan) == lines("""
         Compare the tone of the two newest reports
-        9 steps · estimated 6.0 s (6 of them without an estimate)
+        9 steps · estimated 6.2 s (6 of them without an estimate)
 
         ├─ list [normal]  List the report files · files.list
         ├─ read [foreach]  Read them · files.read · for each of ${list.files} · after: list
         ├─ check [conditional] · text.stats · if len(read) > 5 · after: read
-        ├─ compare [composite]
+        ├─ compare [composite] · milestone
         │  ├─ tone [loop]  Judge the tone · ask · 2 rounds · after: read
         │  └─ sum_up [normal] · ask · after: tone
         ├─ publish [normal] · wiki.put · about 4.0 s · after: compare
@@ -52,7 +52,7 @@ def test_a_run_that_is_done(story):
     run = story()
     assert draw(run.plan, RunResult(run.state, "p1")) == lines("""
         Compare the tone of the two newest reports
-        9 steps · estimated 6.0 s (6 of them without an estimate)
+        9 steps · estimated 6.2 s (6 of them without an estimate)
         run run1 · done · 100 % · 8.5 s · started 2023-11-14 22:13:20 UTC
         ████████████████████████████████████████
 
@@ -62,7 +62,7 @@ def test_a_run_that_is_done(story):
         │  ├─ ✓ read[1] · 1.5 s · attempt 2 of 3
         │  └─ ✓ read[2] · 1.0 s
         ├─ ↷ check [conditional] · text.stats · skipped: its condition is false: len(read) > 5 · after: read
-        ├─ ✓ compare [composite] · 5.0 s
+        ├─ ✓ compare [composite] · 5.0 s · milestone
         │  ├─ ✓ tone [loop]  Judge the tone · ask · 2.2 s · round 2 of 2 · after: read
         │  └─ ✓ sum_up [normal] · ask · 1.0 s · after: tone
         ├─ ✗ publish [normal] · wiki.put · failed 0.5 s · permission: no permission · replaced by draft
@@ -229,3 +229,58 @@ def test_what_cannot_be_drawn_is_refused_with_what_can(story, args, code):
 def test_the_same_run_gives_the_same_picture(story):
     for form in ("ascii", "mermaid", "timeline", "svg"):
         assert draw(story(2).plan, story(2).state, form) == draw(story(2).plan, story(2).state, form)
+
+
+def test_what_a_plan_asks_for_is_told():
+    plan = Plan(
+        goal="g",
+        steps=(
+            Step(id="a", goal="find out more"),
+            Step(id="b", wait=Wait(signal="go")),
+            Step(id="c", use="other"),
+            Step(id="d", role="r", approval=Approval(ask="sure?"), on_error="continue"),
+            Step(id="e", tool="t", on_error="ask"),
+        ),
+    )
+    drawn = draw(plan)
+    told = (
+        "[goal] · find out more",
+        "for signal go",
+        "uses other",
+        "r · asks: sure? · may fail",
+        "asks if it fails",
+    )
+    for text in told:
+        assert text in drawn
+
+
+def test_the_end_of_a_composite_is_a_milestone_unless_it_says_otherwise():
+    inner = (Step(id="x", tool="t"),)
+    drawn = draw(
+        Plan(goal="g", steps=(Step(id="a", steps=inner), Step(id="b", steps=inner, milestone=False)))
+    )
+    assert "a [composite] · milestone" in drawn
+    assert "b [composite]\n" in drawn
+
+
+@pytest.mark.parametrize(
+    ("step", "limits", "told"),
+    [
+        ({"tool": "t", "loop": {"times": 10, "delay_s": 60}, "estimate": {"seconds": 3}}, {}, "9 min 30 s"),
+        ({"tool": "sleep", "args": {"seconds": 5}, "loop": {"times": 10}}, {}, "50 s"),
+        ({"steps": [{"id": "x", "tool": "t", "estimate": {"seconds": 3}}], "loop": {"times": 5}}, {}, "15 s"),
+        ({"tool": "t", "foreach": [1, 2, 3, 4], "estimate": {"seconds": 3}}, {}, "3.0 s"),
+        ({"tool": "t", "foreach": [1, 2, 3, 4], "estimate": {"seconds": 3}}, {"parallel": 2}, "6.0 s"),
+    ],
+)
+def test_rounds_delays_items_and_room_are_in_the_estimate(step, limits, told):
+    plan = Plan.parse({"goal": "g", "limits": limits, "steps": [{"id": "a", **step}]})
+    assert f"estimated {told}\n" in draw(plan)
+
+
+def test_a_fallback_is_not_in_the_estimate():
+    steps = (
+        Step(id="a", tool="t", estimate=Estimate(seconds=1)),
+        Step(id="f", tool="t", fallback_for="a", estimate=Estimate(seconds=100)),
+    )
+    assert "estimated 1.0 s\n" in draw(Plan(goal="g", steps=steps))

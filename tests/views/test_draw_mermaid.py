@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kedge.plan.model import Loop, Plan, Step
+from kedge.plan.model import Approval, Loop, Plan, Step, Wait
 from kedge.views.draw import draw
 from kedge.views.mermaid import escape
 from kedge.views.text import clean
@@ -36,7 +36,7 @@ def test_a_run_as_a_flowchart(story, mermaid):
         '  s0["list#58; List the report files<br/>files.list<br/>done, 0.3 s"]\n'
         '  s1[["read#58; Read them<br/>files.read, foreach<br/>done, 3 of 3 items, 1.5 s"]]\n'
         '  s2{"check<br/>text.stats, conditional<br/>if len#40;read#41; #62; 5<br/>skipped"}\n'
-        '  subgraph s3["compare<br/>done, 5.0 s"]\n'
+        '  subgraph s3["compare<br/>milestone<br/>done, 5.0 s"]\n'
         '    s4{{"tone#58; Judge the tone<br/>ask, loop, 2 rounds at most<br/>done, 2.2 s"}}\n'
         '    s5["sum_up<br/>ask<br/>done, 1.0 s"]\n'
         "  end\n"
@@ -158,4 +158,47 @@ def test_items_inside_composites_are_counted_together(play, mermaid):
     )
     drawn = mermaid(run.plan, run.state)
     assert "inner<br/>t<br/>running, 1 of 3 done" in drawn
-    assert "each<br/>running, 1 of 3 items" in drawn or "each<br/>foreach<br/>running, 1 of 3 items" in drawn
+    assert "each<br/>foreach<br/>milestone<br/>running, 1 of 3 items" in drawn
+
+
+def test_the_critical_path_is_marked_in_groups_and_over_fallbacks(play, fails, mermaid):
+    inside = [{"id": "p", "tool": "t"}, {"id": "q", "tool": "t", "after": ["p"]}]
+    steps = [
+        {"id": "a", "foreach": [1, 2], "steps": inside},
+        {"id": "b", "tool": "t", "after": ["a"]},
+        {"id": "f", "tool": "t", "fallback_for": "b"},
+        {"id": "c", "tool": "t", "after": ["b"]},
+        {"id": "aside", "tool": "t", "after": ["a"]},
+    ]
+    run = play({"steps": steps}, {"b": (1, fails("no"))})
+    drawn = mermaid(run.plan, run.state)
+    edges = [line.strip() for line in drawn.split("\n") if "-->" in line or ".->" in line]
+    numbers = re.search(r"linkStyle ([\d,]+)", drawn)
+    assert numbers is not None
+    marked = [edges[int(number)] for number in numbers[1].split(",")]
+    assert marked == ["s1 --> s2", "s0 --> s3", 's3 -. "fallback" .-> s4']
+
+
+def test_what_a_plan_asks_for_is_told(mermaid):
+    drawn = mermaid(ASKING)
+    for text in (
+        "find out more",
+        "for signal go",
+        "uses other",
+        "asks#58; sure#63;",
+        "may fail",
+        "milestone",
+    ):
+        assert text in drawn
+
+
+ASKING = Plan(
+    goal="g",
+    steps=(
+        Step(id="a", goal="find out more"),
+        Step(id="b", wait=Wait(signal="go")),
+        Step(id="c", use="other"),
+        Step(id="d", role="r", approval=Approval(ask="sure?"), on_error="continue"),
+        Step(id="e", steps=(Step(id="x", tool="t", milestone=True),), milestone=False),
+    ),
+)

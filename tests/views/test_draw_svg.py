@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedge.base.limits import Limits
+from kedge.flow.words import StepStatus
 from kedge.plan.model import Plan, Step
 from kedge.views.draw import draw
 
@@ -22,7 +23,7 @@ def test_a_run_as_a_picture(story, parse_xml):
     assert sum("critical" in css for css in boxes) >= 2
     assert sum("failed" in css for css in boxes) == 1
     edges = [p.get("class") for p in tree.iter(f"{SVG}path") if (p.get("class") or "").startswith("edge")]
-    assert "edge fallback" in edges
+    assert "edge fallback critical" in edges
     assert "edge critical" in edges
     bars = [r.get("class") for r in tree.iter(f"{SVG}rect") if r.get("class", "").startswith("bar")]
     assert {"bar done", "bar failed", "bar wait"} <= set(bars)
@@ -88,3 +89,26 @@ def test_it_stands_alone_and_knows_dark_pages(story):
     assert set(re.findall(r"https?://[^\"<]+", drawn)) == {"http://www.w3.org/2000/svg"}
     assert set(re.findall(r"url\(([^)]*)\)", drawn)) == {"#kedge-arrow"}
     assert "@import" not in drawn
+
+
+def test_bars_have_the_colour_of_what_the_attempt_came_to(play, fails):
+    steps = [{"id": "y", "steps": [{"id": "p", "tool": "t"}], "retry": {"attempts": 2, "backoff_s": 1}}]
+    run = play({"steps": steps}, {"y/p": [(1, fails("busy", "transient")), (1, {})]})
+    drawn = draw(run.plan, run.state, "svg")
+    assert re.findall(r'class="(bar (?!key)\w+)"', drawn) == [
+        "bar failed", "bar wait", "bar done", "bar failed", "bar done",
+    ]  # fmt: skip
+    run.state.steps["y/p"].status = StepStatus.IN_DOUBT
+    assert 'class="bar in_doubt"' in draw(run.plan, run.state, "svg")
+
+
+def test_a_legend_says_what_the_bars_and_the_star_mean(story, parse_xml):
+    texts = [
+        "".join(t.itertext())
+        for t in parse_xml(draw(story(1).plan, story(1).state, "svg")).iter(f"{SVG}text")
+    ]
+    assert {"waits for a time", "waits for a place", "* critical path"} <= set(texts)
+
+
+def test_milestones_are_named(story):
+    assert "✓ compare · milestone<" in draw(story().plan, story().state, "svg")

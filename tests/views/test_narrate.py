@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
+from kedge.flow.result import RunResult
 from kedge.plan.model import Plan, Step
 from kedge.views.narrate import Narrator, wanted
 from kedge.views.progress import percent
@@ -310,4 +311,30 @@ def test_even_events_in_no_order_at_all_do_no_harm(rng):
     narrator = Narrator("run1", plan)
     told = [e for seq, event in enumerate(made) for e in narrator.tell(seq, seq, event)]
     told += narrator.tell(99, 99, ev.RunEnded(status=ev.RunStatus.DONE))
+    assert_percents_are_sound(told)
+
+
+def test_the_end_of_a_milestone_is_marked(play):
+    steps = [
+        {"id": "a", "tool": "t", "milestone": True, "foreach": [1, 2]},
+        {"id": "b", "steps": [{"id": "x", "tool": "t"}]},
+        {"id": "c", "steps": [{"id": "x", "tool": "t"}], "milestone": False},
+    ]
+    run = play({"steps": steps})
+    told = narrate(run)
+    assert [(e.kind, e.path) for e in told if e.milestone] == [
+        ("step_succeeded", "a"),
+        ("step_succeeded", "b"),
+    ]
+    assert told[0].plain()["milestone"] is False
+    assert [path for path, step in RunResult(run.state, "").steps.items() if step.milestone] == ["a", "b"]
+
+
+def test_attempts_of_a_composite_leave_room_for_those_that_may_follow(play, fails):
+    inside = [{"id": "x", "tool": "t"}, {"id": "y", "tool": "t", "after": ["x"]}]
+    document = {"steps": [{"id": "a", "retry": {"attempts": 5}, "steps": inside}]}
+    run = play(document, {"a/y": [(1, fails("busy", "transient"))] * 4 + [(1, {})]})
+    told = narrate(run)
+    ends = [e.percent for e in told if e.kind == "retry_scheduled"]
+    assert ends == [50.0, 75.0, 87.5, 93.75]
     assert_percents_are_sound(told)

@@ -6,7 +6,8 @@ from collections import Counter
 
 import msgspec
 
-from kedge.plan.scopes import Moments, Node, Scopes
+from kedge.plan.estimates import reached_s, work_s
+from kedge.plan.scopes import Moments, Scopes
 
 DEFAULT_SECONDS = 1.0
 """A step without an estimate."""
@@ -30,7 +31,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     critical_path_s: float
     """Time from start to end with room for everything at once."""
     work_s: float
-    """Time of all steps, one after another."""
+    """Time of all calls, one after another."""
     cost: float
 
 
@@ -39,9 +40,10 @@ def score(scopes: Scopes, errors: int) -> Score:
     moments = Moments(scopes.nodes)
     order, stuck = moments.order()
     work = [node for node in scopes.nodes if node.step.steps is None]
-    depth, finish = _walk(moments, order)
+    depth = _depths(moments, order)
     levels = Counter(depth[node.number] for node in work)
     estimates = [node.step.estimate for node in work]
+    reached = reached_s(moments, order, DEFAULT_SECONDS)
     return Score(
         errors=errors,
         steps=len(work),
@@ -49,42 +51,18 @@ def score(scopes: Scopes, errors: int) -> Score:
         width=max(levels.values(), default=0),
         nesting=max((sum(1 for _ in node.around()) - 1 for node in work), default=0),
         complexity=sum(node.step.complexity or DEFAULT_COMPLEXITY for node in work),
-        critical_path_s=0.0 if stuck else round(max(finish, default=0.0), 3),
-        work_s=round(sum(_seconds(node) for node in work), 3),
+        critical_path_s=0.0 if stuck else round(max(reached, default=0.0), 3),
+        work_s=round(sum(work_s(node, DEFAULT_SECONDS) for node in work), 3),
         cost=round(sum(estimate.cost or 0.0 for estimate in estimates if estimate is not None), 6),
     )
 
 
-def _walk(moments: Moments, order: list[int]) -> tuple[list[int], list[float]]:
-    """For each moment: how many steps come before it in a row, and when it is reached."""
+def _depths(moments: Moments, order: list[int]) -> list[int]:
+    """For each moment: how many steps come before it in a row, its own included."""
     count = len(moments.nodes)
     depth = [0] * len(moments.waits)
-    finish = [0.0] * len(moments.waits)
     for moment in order:
-        waits = moments.waits[moment]
-        node = moments.owner[moment]
-        deepest = max((depth[wait] for wait in waits), default=0)
-        latest = max((finish[wait] for wait in waits), default=0.0)
-        if moment < count and node.step.steps is None:
-            deepest += 1
-            latest += _seconds(node)
-        elif moment >= count and moment == moments.end(node):
-            begun = finish[node.number]
-            latest = begun + (latest - begun) * _rounds(node)
-        depth[moment], finish[moment] = deepest, latest
-    return depth, finish
-
-
-def _rounds(node: Node) -> int:
-    """How often a loop goes round, if that is known before."""
-    loop = node.step.loop
-    return loop.times if loop is not None and loop.until is None else 1
-
-
-def _seconds(node: Node) -> float:
-    """What a step takes. A fallback is not expected to run."""
-    if any(one.fallback_for is not None for one in node.around()):
-        return 0.0
-    estimate = node.step.estimate
-    seconds = estimate.seconds if estimate is not None and estimate.seconds is not None else DEFAULT_SECONDS
-    return seconds * _rounds(node)
+        deepest = max((depth[wait] for wait in moments.waits[moment]), default=0)
+        is_work = moment < count and moments.owner[moment].step.steps is None
+        depth[moment] = deepest + 1 if is_work else deepest
+    return depth

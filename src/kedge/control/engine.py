@@ -289,7 +289,7 @@ class Engine:
         driver = Driver(
             state, log, self._writer, self._workshop, self._clock, durable=journal.durable, driven_s=driven_s
         )
-        run = self._runs[state.run_id] = Run(driver, journal, plan_id)
+        run = self._runs[state.run_id] = Run(driver, journal, plan_id, self._clock)
         driver.on_ended = lambda: self._retire(run)
         driver.on_given_up = lambda: self._leave(self._let_go(run))
         self._drivers[state.run_id] = driver

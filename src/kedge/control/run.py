@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from kedge.base.clock import Clock
 from kedge.base.errors import BadInput
 from kedge.control.follow import LEVELS, Callback, Feed, Level, Subscription
 from kedge.engine.driver import Driver
@@ -21,8 +22,9 @@ from kedge.views.narrate import RunEvent
 class Run:
     """One run: watch it, steer it, wait for it."""
 
-    def __init__(self, driver: Driver, journal: Journal, plan_id: str) -> None:
+    def __init__(self, driver: Driver, journal: Journal, plan_id: str, clock: Clock) -> None:
         self._driver = driver
+        self._clock = clock
         self._feed = Feed(driver, journal)
         self._subscriptions: list[Subscription] = []
         self.plan_id = plan_id
@@ -41,6 +43,11 @@ class Run:
     def state(self) -> RunState:
         """The live state, to look at. Only the run itself may change it."""
         return self._driver.state
+
+    @property
+    def now_ms(self) -> int:
+        """The time, in ms; for a run that is not driven here any more, that of its last event."""
+        return self._driver.state.at if self._driver.stopped else self._clock.now_ms()
 
     @property
     def status(self) -> RunStatus:

@@ -64,7 +64,7 @@ def _close_composite(turn: Turn, step: StepState, scope: ScopeState) -> None:
 def _did_something(scope: ScopeState) -> bool:
     found: ScopeState | None = scope
     while found is not None:
-        if any(child.outcome is Outcome.DONE for child in found.steps):
+        if not found.replaced and any(child.outcome is Outcome.DONE for child in found.steps):
             return True
         found = found.earlier
     return False

@@ -118,6 +118,7 @@ def _cut_off(state: RunState, step: StepState) -> None:
     step.status = StepStatus.CANCELLED
     step.outcome = Outcome.CANCELLED
     step.ended_at = state.at
+    step.ended_seq = state.seq
 
 
 # --- steps
@@ -146,6 +147,7 @@ def _step_succeeded(state: RunState, event: ev.StepSucceeded) -> None:
     raw = event.result
     step.result = event.blob if raw is ev.NONE else bytes(raw)
     step.ended_at = state.at
+    step.ended_seq = state.seq
     state.done += 1
     settle(state, step, _DONE)
 
@@ -170,6 +172,7 @@ def _step_failed(state: RunState, event: ev.StepFailed) -> None:
     step = _move(state, event)
     step.error = event.error
     step.ended_at = state.at
+    step.ended_seq = state.seq
     settle(state, step, Outcome.FAILED if step.node.required else Outcome.ABSENT)
 
 
@@ -207,6 +210,7 @@ def _step_skipped(state: RunState, event: ev.StepSkipped) -> None:
     step.reason = event.reason
     step.because = event.because
     step.ended_at = state.at
+    step.ended_seq = state.seq
     broken = event.reason == "dependency" and step.node.required
     settle(state, step, Outcome.FAILED if broken else Outcome.ABSENT)
 
@@ -214,6 +218,7 @@ def _step_skipped(state: RunState, event: ev.StepSkipped) -> None:
 def _step_cancelled(state: RunState, event: ev.StepCancelled) -> None:
     step = _move(state, event)
     step.ended_at = state.at
+    step.ended_seq = state.seq
     count_settled(state, step, Outcome.CANCELLED)  # its dependents do not start: the run is ending
 
 
@@ -231,6 +236,7 @@ def _step_interrupted(state: RunState, event: ev.StepInterrupted) -> None:
 def _step_expanded(state: RunState, event: ev.StepExpanded) -> None:
     step = _move(state, event)
     step.started_at = step.started_at or state.at
+    step.attempt_at = state.at
     step.generation = event.generation
     step.items_value = _stored(event.items, event.blob)
     step.items_split = None

@@ -7,7 +7,7 @@ started again like all others, and then go on with those of their children that 
 from __future__ import annotations
 
 from kedge.flow.scopes import let_go, watch_outer
-from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.state import RunState, ScopeState, Span, StepState
 from kedge.flow.words import Outcome, StepStatus
 
 
@@ -17,6 +17,7 @@ def reopen(state: RunState) -> None:
     state.error = None
     state.cancelling = False
     state.stopped_by = ""
+    state.idle_ms += state.at - state.ended_at
     state.ended_at = 0
     _reopen_scope(state, state.root)
 
@@ -120,13 +121,26 @@ def _unsettle(state: RunState, step: StepState) -> None:
 
 def _reset(state: RunState, step: StepState) -> None:
     _unsettle(state, step)
+    if step.attempt_at:
+        _keep_last(step)
     step.status = StepStatus.PENDING
     step.stand_in = None
     step.error = None
     step.reason = ""
     step.because = ()
     step.attempt = 0
+    step.attempt_at = 0
     step.ended_at = 0
+    step.ended_seq = 0
+
+
+def _keep_last(step: StepState) -> None:
+    """The attempt that the step ended with, or only its end, if it was waiting for another one."""
+    spans = step.spans = step.spans or []
+    start = step.attempt_at if not spans or step.attempt_at >= spans[-1].end else step.ended_at
+    span = Span(start, step.ended_at, step.attempt, step.iteration, step.status.value)
+    span.final = True
+    spans.append(span)
 
 
 def _count_waiting(step: StepState) -> None:

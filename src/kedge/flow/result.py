@@ -12,6 +12,7 @@ from kedge.base.codec import decode
 from kedge.flow.critical import critical_path
 from kedge.flow.names import bytes_of, result_bytes
 from kedge.flow.state import RunState, StepState
+from kedge.flow.stretches import spent_ms, stretches
 from kedge.flow.words import Failure, Outcome, RunStatus, StepStatus
 
 
@@ -58,6 +59,11 @@ class StepResult:
     def status(self) -> StepStatus:
         """How it stands, or how it ended."""
         return self._step.status
+
+    @property
+    def milestone(self) -> bool:
+        """Its end is a point worth telling."""
+        return self._step.index < 0 and self._step.node.step.is_milestone
 
     @property
     def attempt(self) -> int:
@@ -115,11 +121,14 @@ class StepResult:
 
     @property
     def seconds(self) -> float | None:
-        """From its first start to its end, waits between attempts included."""
+        """From its first start to its end, waits between attempts included.
+
+        Time in which the run had ended, before it was taken up again, does not count.
+        """
         step = self._step
         if not step.started_at or not step.ended_at:
             return None
-        return (step.ended_at - step.started_at) / 1000
+        return spent_ms(step, step.ended_at) / 1000
 
     def __repr__(self) -> str:
         return f"<step {self.path}: {self.status}>"
@@ -204,6 +213,11 @@ class RunResult:
         return _when(self.state.ended_at)
 
     @property
+    def now_ms(self) -> int:
+        """Up to when it tells what became of the run, in ms."""
+        return self.state.at
+
+    @property
     def seconds(self) -> float:
         """Wall time, from the start to the end or the last event."""
         state = self.state
@@ -211,19 +225,27 @@ class RunResult:
 
     @property
     def critical_path_s(self) -> float:
-        """Seconds of work on the chain of steps that the end had to wait for."""
-        return critical_path(self.state)[0]
+        """Seconds of the chain of steps that the end had to wait for, with its delays and backoffs."""
+        return critical_path(self.state).seconds
 
     @property
     def parallel_efficiency(self) -> float:
-        """`max(0, 1 - wall / sum of step times)`: 0 is one after another, near 1 is much at once."""
-        busy = sum(_seconds(step) for step in _leaves(self.state))
-        return max(0.0, 1.0 - self.seconds / busy) if busy > 0 else 0.0
+        """`max(0, 1 - wall / sum of step times)`: 0 is one after another, near 1 is much at once.
+
+        Without the time in which the run had ended, before it was taken up again.
+        """
+        state = self.state
+        busy_ms = sum(spent_ms(step, state.at) for step in _leaves(state))
+        wall_ms = (state.ended_at or state.at) - state.started_at - state.idle_ms
+        return max(0.0, 1.0 - wall_ms / busy_ms) if busy_ms else 0.0
 
     @property
     def groups(self) -> list[list[str]]:
-        """Steps that ran together: a group ends when nothing runs."""
-        spans = sorted((s.started_at, s.ended_at or s.started_at, s.path) for s in _leaves(self.state))
+        """Steps that ran together: a group ends when nothing runs.
+
+        A step that ran again after the run was taken up is in a group for each time.
+        """
+        spans = sorted(span for step in _leaves(self.state) for span in _busy(step, self.state.at))
         groups: list[list[str]] = []
         busy_until = -1
         for start, end, path in spans:
@@ -261,7 +283,7 @@ class RunResult:
             if number:
                 parts.append(f"{number} {name.replace('_', ' ')}")
         text = f"{self.status}: {', '.join(parts)} in {self.seconds:.1f} s"
-        if self.parallel_efficiency > 0:
+        if self.parallel_efficiency >= 0.005:  # less would be shown as 0 %
             text += f", parallel efficiency {self.parallel_efficiency:.0%}"
         if self.error is not None:
             text += f"\n{self.error.message}"
@@ -272,15 +294,30 @@ class RunResult:
 
 
 def _leaves(state: RunState) -> Iterator[StepState]:
-    """Steps that did something themselves."""
-    return (
-        step
-        for step in state.steps.values()
-        if step.started_at and step.node.scope is None and step.items is None
-    )
+    """Steps that did something themselves, also in attempts of a composite that others replaced."""
+    todo = [state.root.steps]
+    while todo:
+        for step in todo.pop():
+            scope = step.inner
+            if step.items is not None:
+                todo.append(step.items)
+            elif scope is None and step.started_at and step.node.scope is None:
+                yield step
+            while scope is not None:
+                todo.append(scope.steps)
+                scope = scope.earlier
 
 
-def _seconds(step: StepState) -> float:
-    if not step.started_at:  # skipped: it has an end and no start
-        return 0.0
-    return ((step.ended_at or step.started_at) - step.started_at) / 1000
+def _busy(step: StepState, now_ms: int) -> list[tuple[int, int, str]]:
+    """From when to when it was under way, waits between attempts included."""
+    if step.spans is None:
+        return [(step.started_at, step.ended_at or now_ms, step.path)]
+    found: list[tuple[int, int, str]] = []
+    for one in stretches(step, now_ms):
+        if one.what == "queue":
+            continue
+        if found and found[-1][1] == one.start:
+            found[-1] = (found[-1][0], one.end, step.path)
+        else:
+            found.append((one.start, one.end, step.path))
+    return found

@@ -65,15 +65,19 @@ def open_inner(state: RunState, step: StepState, scope: Scope) -> None:
     if before is not None:
         if before.prefix == inner.prefix:
             _retire(state, before)
-            before = before.earlier
         inner.earlier = before
+        last = step.spans[-1] if step.spans else None
+        inner.waited_ms = state.at - last.end if last is not None and not last.final else 0
     step.inner = inner
     step.wake_at = 0
     open_scope(state, inner)
 
 
 def _retire(state: RunState, scope: ScopeState) -> None:
-    """Another attempt takes the place of these steps."""
+    """Another attempt takes the place of these steps. What they gave is forgotten, not when they ran."""
+    if scope.replaced:
+        return
+    scope.replaced = True
     for step in scope.steps:
         _retire_step(state, step)
 
@@ -85,6 +89,7 @@ def _retire_step(state: RunState, step: StepState) -> None:
     state.done -= step.status is StepStatus.DONE
     if step.starts:
         state.retired[step.path] = step.starts
+    step.result = step.rounds = step.items_value = step.items_split = None
     for item in step.items or ():
         _retire_step(state, item)
     inner = step.inner

@@ -28,7 +28,7 @@ Stored = bytes | Blob
 class Span:
     """One attempt or round, as it was: for timelines and accounts."""
 
-    __slots__ = ("attempt", "end", "iteration", "outcome", "start")
+    __slots__ = ("attempt", "end", "final", "iteration", "outcome", "start")
 
     def __init__(self, start: int, end: int, attempt: int, iteration: int, outcome: str) -> None:
         self.start = start
@@ -36,6 +36,8 @@ class Span:
         self.attempt = attempt
         self.iteration = iteration
         self.outcome = outcome
+        self.final = False
+        """The step ended with it, and began anew when the run was taken up after its end."""
 
 
 def _no_blobs(sha: str) -> bytes:
@@ -46,10 +48,10 @@ class StepState:
     """One step, or one item of a foreach."""
 
     __slots__ = (
-        "attempt", "attempt_at", "because", "ended_at", "error", "generation", "index", "inner", "items",
-        "items_split", "items_value", "iteration", "missed", "node", "open", "outcome", "owner", "path",
-        "ready_at", "reason", "result", "rounds", "scope", "spans", "stand_in", "started_at", "starts",
-        "status", "troubled", "waiting", "wake_at", "watchers",
+        "attempt", "attempt_at", "because", "ended_at", "ended_seq", "error", "generation", "index",
+        "inner", "items", "items_split", "items_value", "iteration", "missed", "node", "open", "outcome",
+        "owner", "path", "ready_at", "reason", "result", "rounds", "scope", "spans", "stand_in",
+        "started_at", "starts", "status", "troubled", "waiting", "wake_at", "watchers",
     )  # fmt: skip
 
     def __init__(self, node: Node, path: str, scope: ScopeState, waiting: int) -> None:
@@ -78,6 +80,8 @@ class StepState:
         self.started_at = 0
         self.attempt_at = 0
         self.ended_at = 0
+        self.ended_seq = 0
+        """Number of the event that ended it: which of two came last, also within one millisecond."""
         self.wake_at = 0
         self.stand_in: StepState | None = None
         """The fallback whose success counts as this step's."""
@@ -129,7 +133,7 @@ class StepState:
 class ScopeState:
     """One running instance of a scope."""
 
-    __slots__ = ("earlier", "open", "owner", "prefix", "scope", "steps")
+    __slots__ = ("earlier", "open", "owner", "prefix", "replaced", "scope", "steps", "waited_ms")
 
     def __init__(self, scope: Scope, owner: StepState | None, prefix: str) -> None:
         self.scope = scope
@@ -139,7 +143,11 @@ class ScopeState:
         self.open = 0
         """Steps not settled yet."""
         self.earlier: ScopeState | None = None
-        """The same scope in the loop's round before."""
+        """The same scope in the loop's round before, or in the attempt before."""
+        self.replaced = False
+        """Another attempt took its place: its steps are no part of the run any more, only of its story."""
+        self.waited_ms = 0
+        """How long the round or attempt was waited for: a delay or a backoff."""
 
 
 class Question:
@@ -173,6 +181,8 @@ class RunState:
         self.version = 0
         self.started_at = 0
         self.ended_at = 0
+        self.idle_ms = 0
+        """Time between an end of the run and its being taken up again."""
         self.end: RunStatus | None = None
         self.error: Failure | None = None
         self.outputs: Stored | None = None

@@ -190,6 +190,11 @@ class Step(Part, frozen=True, kw_only=True):
         return "goal" if self.goal is not None else "normal"
 
     @property
+    def is_milestone(self) -> bool:
+        """Whether its end is worth telling: as it says itself, else if it is a composite."""
+        return self.steps is not None if self.milestone is None else self.milestone
+
+    @property
     def worker(self) -> str:
         """Who does it: the tool, the role, or the kind of step that needs nobody."""
         return self.tool or self.role or self.kind

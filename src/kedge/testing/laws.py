@@ -117,8 +117,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     """
     closing = {owner.path if owner else "" for owner in state.closing if state.is_over(owner)}
     own = (
-        "at seq version started_at ended_at end error outputs answer paused cancelling stopped_by extended "
-        "open_questions blocked_by running calls total settled done retired discoveries status"
+        "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
+        "extended open_questions blocked_by running calls total settled done retired discoveries status"
     )
     return {
         "run": {name: getattr(state, name) for name in own.split()},
@@ -141,13 +141,20 @@ def _picture_scope(scope: ScopeState | None) -> Any:
     if scope is None:
         return None
     earlier = scope.earlier.prefix if scope.earlier else ""
-    return scope.prefix, scope.open, earlier, [step.path for step in scope.steps]
+    return (
+        scope.prefix,
+        scope.open,
+        earlier,
+        scope.replaced,
+        scope.waited_ms,
+        [step.path for step in scope.steps],
+    )
 
 
 def _picture_step(step: StepState, now_ms: int) -> dict[str, Any]:
     own = (
         "path status outcome starts attempt iteration generation result error reason because ready_at "
-        "started_at attempt_at ended_at index items_value open rounds troubled missed waiting"
+        "started_at attempt_at ended_at ended_seq index items_value open rounds troubled missed waiting"
     )
     found = {name: getattr(step, name) for name in own.split()}
     found["wake_at"] = step.wake_at if step.wake_at > now_ms else 0
@@ -155,7 +162,7 @@ def _picture_step(step: StepState, now_ms: int) -> dict[str, Any]:
     found["owner"] = step.owner.path if step.owner else ""
     found["items"] = None if step.items is None else [item.path for item in step.items]
     found["inner"] = _picture_scope(step.inner)
-    found["spans"] = [(s.start, s.end, s.attempt, s.iteration, s.outcome) for s in step.spans or ()]
+    found["spans"] = [(s.start, s.end, s.attempt, s.iteration, s.outcome, s.final) for s in step.spans or ()]
     found["watchers"] = [watcher.path for watcher in step.watchers or ()]
     return found
 

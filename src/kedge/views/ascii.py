@@ -8,12 +8,14 @@ from typing import NamedTuple
 from kedge.flow.critical import critical_path
 from kedge.flow.result import RunResult
 from kedge.flow.state import RunState, StepState
+from kedge.flow.stretches import spent_ms
 from kedge.flow.words import Failure, StepStatus
+from kedge.plan.estimates import call_s
 from kedge.plan.scopes import Node
 from kedge.views.outline import Outline, Twig, estimated_s, twigs
-from kedge.views.progress import bar, estimate_s, percent
+from kedge.views.progress import bar, percent
 from kedge.views.text import ELLIPSIS, clean, cut, duration, moment, pack, to_ascii
-from kedge.views.words import icon, tally, why_skipped, word
+from kedge.views.words import asked, icon, tally, why_skipped, word
 
 _S = StepStatus
 _DO_MAX = 60
@@ -103,8 +105,7 @@ def _segments(twig: Twig, page: Page) -> list[str]:
     if step.worker != step.kind:
         segments.append(clean(step.worker, 64))
     segments += _account(state, page) if state is not None else []
-    if step.milestone:
-        segments.append("milestone")
+    segments += asked(step)
     if step.when is not None and (state is None or state.status is not _S.SKIPPED):
         segments.append(f"if {clean(step.when, 60)}")
     if state is None:
@@ -126,7 +127,7 @@ def _plan_facts(node: Node) -> list[str]:
     if step.loop is not None:
         until = f" until {clean(step.loop.until, 60)}" if step.loop.until is not None else ""
         facts.append(f"up to {step.loop.times:,} rounds{until}" if until else f"{step.loop.times:,} rounds")
-    seconds = estimate_s(step)
+    seconds = call_s(step)
     if seconds is not None:
         facts.append(f"about {duration(seconds)}")
     return facts
@@ -148,7 +149,7 @@ def _account(state: StepState, page: Page) -> list[str]:
         parts.append(f"{settled:,} of {len(state.items):,} items{share}")
     took = ""
     if state.started_at and status is not _S.WAITING:
-        took = duration(((state.ended_at or page.now_ms) - state.started_at) / 1000)
+        took = duration(spent_ms(state, page.now_ms) / 1000)
     if status is _S.DONE:
         parts.append(took)
     elif status is _S.SKIPPED:
@@ -179,9 +180,9 @@ def _closing(state: RunState, page: Page) -> list[str]:
     efficiency = result.parallel_efficiency
     facts.append(f"parallel efficiency {efficiency:.0%}".replace("%", " %"))
     lines = pack(facts, "", "  ", page.width)
-    seconds, ids = critical_path(state)
-    if seconds:
-        lines.append(f"critical path {duration(seconds)}: {_chain(ids)}")
+    path = critical_path(state)
+    if path.seconds:
+        lines.append(f"critical path {duration(path.seconds)}: {_chain(path.top)}")
     if state.error is not None:
         lines.append(_error(state.error, page))
     asked = [(id_, question.asked) for id_, question in state.questions.items() if question.open]

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from kedge.flow.critical import critical_path
-from kedge.flow.state import RunState, StepState
+from kedge.flow.critical import around, critical_path
+from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.stretches import Stretch, spent_ms, stretches
 from kedge.flow.words import StepStatus
 from kedge.views.outline import ITEMS_MAX
 
 _S = StepStatus
-What = Literal["run", "wait", "queue", "group"]
-"""run: a call in flight; wait: for a time (a backoff, a delay, a sleep); queue: ready, with no place to
-run in; group: something inside it."""
 
-
-class Bar(NamedTuple):
-    """One stretch of time."""
-
-    start: int
-    end: int
-    what: What
-    failed: bool = False
-    """An attempt that failed."""
+_Row = list[StepState]
+"""One step or item in every round and attempt of what holds it, the first of them first."""
 
 
 class Lane(NamedTuple):
@@ -31,7 +23,7 @@ class Lane(NamedTuple):
     label: str
     depth: int
     status: StepStatus
-    bars: list[Bar]
+    bars: list[Stretch]
     seconds: float
     attempts: int
     critical: bool
@@ -42,80 +34,75 @@ class Lane(NamedTuple):
 
 def lanes(state: RunState, now_ms: int, lanes_max: int) -> list[Lane]:
     """Rows for all that ran, in the order of their starts, each under its parent; what is too much as one."""
-    critical = set(critical_path(state)[1])
+    critical = {id(one) for step in critical_path(state).steps for one in around(step)}
     found: list[Lane] = []
-    rest: list[StepState] = []
-    todo: list[tuple[StepState | list[StepState], int, bool]] = [
-        (step, 0, step.id in critical) for step in reversed(_in_order(state.root.steps))
-    ]
+    rest: list[_Row] = []
+    todo: list[tuple[list[_Row], int]] = []
+    todo += [([row], 0) for row in reversed(_in_order([step] for step in state.root.steps))]
     while todo:
-        step, depth, is_critical = todo.pop()
-        if isinstance(step, list):
-            found.append(_many(step, depth, now_ms, "items"))
+        rows, depth = todo.pop()
+        row = rows[0]
+        if len(rows) > 1:
+            found.append(_many(rows, depth, now_ms, critical, "items"))
             continue
         if len(found) >= lanes_max:
-            rest.append(step)
+            rest.append(row)
             continue
-        found.append(_lane(step, depth, now_ms, critical=is_critical))
-        inside = step.items if step.items is not None else step.inner.steps if step.inner is not None else []
-        children = _in_order(inside)
-        if step.items is not None and len(children) > ITEMS_MAX:
-            todo.append((children[ITEMS_MAX:], depth + 1, False))
-            children = children[:ITEMS_MAX]
-        todo += [(child, depth + 1, False) for child in reversed(children)]
+        found.append(_lane(row, depth, now_ms, critical))
+        inside = _in_order(_inside(row))
+        if row[-1].items is not None and len(inside) > ITEMS_MAX:
+            todo.append((inside[ITEMS_MAX:], depth + 1))
+            inside = inside[:ITEMS_MAX]
+        todo += [([child], depth + 1) for child in reversed(inside)]
     if rest:
-        found.append(_many(rest, 0, now_ms, "steps"))
+        found.append(_many(rest, 0, now_ms, critical, "steps"))
     return found
 
 
-def _in_order(steps: list[StepState]) -> list[StepState]:
-    return sorted((step for step in steps if step.started_at), key=lambda step: step.started_at)
+def _in_order(rows: Iterable[_Row]) -> list[_Row]:
+    """By their first start, without those that never started."""
+    worked = [begun for row in rows if (begun := [step for step in row if step.started_at])]
+    return sorted(worked, key=lambda row: row[0].started_at)
 
 
-def _lane(step: StepState, depth: int, now_ms: int, *, critical: bool) -> Lane:
-    end = step.ended_at or now_ms
+def _inside(row: _Row) -> Iterable[_Row]:
+    rows: dict[int, _Row] = {}
+    for holder in row:
+        for step in holder.items if holder.items is not None else _children(holder):
+            rows.setdefault(step.index if step.index >= 0 else step.node.index, []).append(step)
+    return rows.values()
+
+
+def _children(holder: StepState) -> list[StepState]:
+    """Those of earlier rounds and attempts before those of later ones."""
+    scopes: list[ScopeState] = []
+    scope = holder.inner
+    while scope is not None:
+        scopes.append(scope)
+        scope = scope.earlier
+    return [step for scope in reversed(scopes) for step in scope.steps]
+
+
+def _lane(row: _Row, depth: int, now_ms: int, critical: set[int]) -> Lane:
+    step = row[-1]
     name = f"{step.id}[{step.index}]" if step.index >= 0 else step.id
-    seconds = max(0, end - step.started_at) / 1000
-    return Lane(
-        name, depth, step.status, bars(step, now_ms), seconds, step.starts, critical, not step.ended_at
-    )
+    bars = [bar for one in row for bar in stretches(one, now_ms)]
+    seconds = sum(spent_ms(one, now_ms) for one in row) / 1000
+    attempts = sum(one.starts for one in row if not one.scope.replaced)  # their successors count on
+    is_open = not step.ended_at and step.status is not _S.IN_DOUBT
+    on_path = any(id(one) in critical for one in row)
+    return Lane(name, depth, step.status, bars, seconds, attempts, on_path, is_open)
 
 
-def _many(steps: list[StepState], depth: int, now_ms: int, what: str) -> Lane:
-    running = [bar for step in steps for bar in bars(step, now_ms) if bar.what in ("run", "group")]
-    span = max((b.end for b in running), default=0) - min((b.start for b in running), default=0)
-    is_open = any(not step.ended_at for step in steps)
+def _many(rows: list[_Row], depth: int, now_ms: int, critical: set[int], what: str) -> Lane:
+    steps = [step for row in rows for step in row]
+    bars = [bar for step in steps for bar in stretches(step, now_ms) if bar.what in ("run", "group")]
+    span = max((bar.end for bar in bars), default=0) - min((bar.start for bar in bars), default=0)
+    latest = [row[-1] for row in rows]
+    is_open = any(not step.ended_at for step in latest)
     status = _S.RUNNING if is_open else _S.DONE
-    if any(step.status is _S.FAILED for step in steps):
+    if any(step.status is _S.FAILED for step in latest):
         status = _S.FAILED
-    return Lane(
-        f"{len(steps):,} more {what}", depth, status, running, span / 1000, 0, False, is_open, len(steps)
-    )
-
-
-def bars(step: StepState, now_ms: int) -> list[Bar]:
-    """One step's stretches, in order."""
-    found: list[Bar] = []
-    if step.ready_at and step.ready_at < step.started_at:
-        found.append(Bar(step.ready_at, step.started_at, "queue"))
-    end = step.ended_at or now_ms
-    if step.items is not None or step.node.scope is not None:
-        found.append(Bar(step.started_at, end, "group", step.status is _S.FAILED))
-        return found
-    if step.node.is_sleep:
-        found.append(Bar(step.started_at, end, "wait"))
-        return found
-    at = step.started_at
-    for span in step.spans or ():
-        if span.start > at:
-            found.append(Bar(at, span.start, "wait"))
-        found.append(Bar(span.start, span.end, "run", span.outcome != "done"))
-        at = span.end
-    if step.attempt_at >= at:
-        if step.attempt_at > at:
-            found.append(Bar(at, step.attempt_at, "wait"))
-        failed = step.status in (_S.FAILED, _S.IN_DOUBT, _S.CANCELLED)
-        found.append(Bar(step.attempt_at, end, "run", failed))
-    else:
-        found.append(Bar(at, end, "queue" if step.status is _S.READY else "wait"))
-    return [bar for bar in found if bar.end >= bar.start]
+    on_path = any(id(step) in critical for step in steps)
+    name = f"{len(rows):,} more {what}"
+    return Lane(name, depth, status, bars, span / 1000, 0, on_path, is_open, len(rows))

@@ -24,6 +24,11 @@ class HasState(Protocol):
     @property
     def state(self) -> RunState: ...
 
+    @property
+    def now_ms(self) -> int:
+        """Up to when it is known what became of the run."""
+        ...
+
 
 def draw(
     plan: Plan,
@@ -36,7 +41,8 @@ def draw(
 ) -> str:
     """A picture of a plan, or of a run of it: then of the plan that the run follows by now.
 
-    `now_ms` is what running steps are measured against; without it, the time of the run's last event.
+    `now_ms` is what running steps are measured against; without it, now for a run that this process
+    drives, else the time of the run's last event.
     `unicode` and `width` (in columns) are for the text forms.
     """
     if form not in FORMS:
@@ -46,6 +52,8 @@ def draw(
             f"{width} columns are too few for a picture", code="width", remedy=f"give {WIDTH_MIN} or more"
         )
     state = run if isinstance(run, RunState) or run is None else run.state
+    if now_ms is None and run is not None and not isinstance(run, RunState):
+        now_ms = run.now_ms
     if form == "timeline" and state is None:
         raise BadInput(
             "a timeline shows a run, and only a plan was given",
@@ -53,7 +61,7 @@ def draw(
             remedy="give the run, or its result",
         )
     outline = Outline(plan, state)
-    page = Page(width, unicode, max(now_ms or 0, state.at) if state is not None else 0)
+    page = Page(width, unicode, _until(state, now_ms or 0) if state is not None else 0)
     if form == "mermaid":
         return draw_mermaid(outline)
     if form == "svg":
@@ -61,3 +69,7 @@ def draw(
     if state is not None and form == "timeline":
         return draw_timeline(state, page)
     return draw_ascii(outline, page)
+
+
+def _until(state: RunState, now_ms: int) -> int:
+    return state.ended_at or max(now_ms, state.at)

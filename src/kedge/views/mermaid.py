@@ -8,15 +8,13 @@ at the source with a dozen expressions before its parser sees it.)
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-from kedge.flow.critical import critical_path
+from kedge.flow.stretches import spent_ms
 from kedge.flow.words import StepStatus
 from kedge.plan.model import SLEEP
 from kedge.plan.scopes import Node
 from kedge.views.outline import Outline
 from kedge.views.text import clean, duration
-from kedge.views.words import LOOKS, word
+from kedge.views.words import LOOKS, asked, word
 
 _S = StepStatus
 _LABEL_MAX = 80
@@ -88,6 +86,7 @@ def _label(outline: Outline, node: Node) -> str:
     lines.append(", ".join(facts))
     if step.when is not None:
         lines.append(f"if {step.when}")
+    lines += asked(step)
     lines.append(_became(outline, node))
     return "<br/>".join(escape(clean(line, _LABEL_MAX)) for line in lines if line)
 
@@ -104,7 +103,7 @@ def _became(outline: Outline, node: Node) -> str:
     if len(states) > 1:
         parts.append(f"{sum(s.status is _S.DONE for s in states):,} of {len(states):,} done")
     elif states and states[0].started_at and states[0].ended_at:
-        parts.append(duration((states[0].ended_at - states[0].started_at) / 1000))
+        parts.append(duration(spent_ms(states[0], states[0].ended_at) / 1000))
     if states and states[0].attempt > 1:
         parts.append(f"attempt {states[0].attempt}")
     return ", ".join(parts)
@@ -113,17 +112,18 @@ def _became(outline: Outline, node: Node) -> str:
 def _edges(outline: Outline) -> list[str]:
     edges: list[str] = []
     critical: list[str] = []
-    ids = critical_path(outline.state)[1] if outline.state is not None else []
-    chain = set(pairwise(ids))
+    on_path = outline.critical().edges
     for node in outline.nodes:
         for need in node.needs:
             if node in need.around() or need in node.around():
                 continue  # an edge into itself cannot be drawn
-            if node.parent is None and (need.step.id, node.step.id) in chain:
+            if (need.path, node.path) in on_path:
                 critical.append(str(len(edges)))
             edges.append(f"{_id(need)} --> {_id(node)}")
         target = node.fallback_for
         if target is not None and target is not node:
+            if (target.path, node.path) in on_path:
+                critical.append(str(len(edges)))
             edges.append(f'{_id(target)} -. "fallback" .-> {_id(node)}')
     if critical:
         edges.append(f"linkStyle {','.join(critical)} stroke-width:4px")

@@ -18,7 +18,7 @@ from kedge.flow import events as ev
 from kedge.flow.program import Program
 from kedge.plan.model import Plan, Step
 from kedge.views.sentences import About, sentence
-from kedge.views.shares import ALMOST, Shares, rounds_to_come
+from kedge.views.shares import ALMOST, Shares, attempts_to_come, rounds_to_come
 from kedge.views.text import clean
 
 Level = Literal["run", "group", "step", "all"]
@@ -27,6 +27,7 @@ _DEPTHS: dict[Level, int] = {"run": 0, "group": 1, "step": 2, "all": 3}
 _KINDS = {
     kind: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower() for kind in ev.Event.__subclasses__()
 }
+_REACHED = (ev.StepSucceeded, ev.StepFailed)
 _SETTLING = (ev.StepSucceeded, ev.StepFailed, ev.StepSkipped, ev.StepCancelled)
 _RUN_LEVEL = frozenset(
     {
@@ -54,6 +55,8 @@ class RunEvent(msgspec.Struct, frozen=True, gc=False):
     """Of the whole run: 100 when it has ended, never going back before that."""
     message: str
     """A sentence for people."""
+    milestone: bool
+    """It ends a step whose end is a milestone."""
     source: ev.Event | dict[str, Any]
 
     @property
@@ -116,7 +119,9 @@ class Narrator:
         share = f" {math.floor(fraction * 100)} %" if fraction is not None else ""
         text = f"{_name(path)}{share}" + (f": {said}" if said else "")
         data = {"kind": "Progress", "path": path, "fraction": fraction, "message": said}
-        return RunEvent(self._seq, at, self._run_id, "progress", "all", path, self._percent, text, data)
+        return RunEvent(
+            self._seq, at, self._run_id, "progress", "all", path, self._percent, text, False, data
+        )
 
     def _tell_run(self, at: int, event: ev.Event, path: str) -> list[RunEvent]:
         told: list[RunEvent] = []
@@ -135,7 +140,7 @@ class Narrator:
         return [*told, self._event(at, event, "run", path, sentence(event, about))]
 
     def _tell_step(self, at: int, event: ev.Event, path: str) -> list[RunEvent]:
-        step = self._steps.get(_IN_PATHS.sub("", path) if "[" in path or "#" in path else path)
+        step = self._step(path)
         since = self._started.get(path)
         self._fold(at, event, path, step)
         counted, group = "", path in self._groups
@@ -160,7 +165,7 @@ class Narrator:
                 self._started.setdefault(path, at)
                 shares.restart(path)
                 if step is not None and event.cause != ev.AGAIN:
-                    self._begin(path, step, event.iteration)
+                    self._begin(path, step, event)
             case ev.StepExpanded():
                 self._started.setdefault(path, at)
                 self._open(path, [f"{path}[{index}]" for index in range(event.count)])
@@ -185,13 +190,15 @@ class Narrator:
                 pass
         self._rise(shares.reached)
 
-    def _begin(self, path: str, step: Step, iteration: int) -> None:
+    def _begin(self, path: str, step: Step, event: ev.StepStarted) -> None:
+        rounds = rounds_to_come(step.loop, event.iteration)
         if step.steps is not None:
-            turn = f"#{iteration}" if step.loop is not None else ""
+            turn = f"#{event.iteration}" if step.loop is not None else ""
             self._open(path, [f"{path}{turn}/{child.id}" for child in step.steps])
-            self._shares.divide(path, len(step.steps), rounds_to_come(step.loop, iteration))
+            attempts = attempts_to_come(step.retry, event.attempt)
+            self._shares.divide(path, len(step.steps), rounds, attempts)
         elif step.loop is not None:
-            self._shares.divide(path, 1, rounds_to_come(step.loop, iteration))
+            self._shares.divide(path, 1, rounds)
 
     def _open(self, path: str, inside: list[str]) -> None:
         before = self._groups.get(path, [])
@@ -219,9 +226,27 @@ class Narrator:
         return [path for path in self._started if path in self._groups]
 
     def _event(self, at: int, event: ev.Event, level: Level, path: str, text: str) -> RunEvent:
+        milestone = isinstance(event, _REACHED) and self._is_milestone(path)
         return RunEvent(
-            self._seq, at, self._run_id, _KINDS[type(event)], level, path, self._percent, text, event
+            self._seq,
+            at,
+            self._run_id,
+            _KINDS[type(event)],
+            level,
+            path,
+            self._percent,
+            text,
+            milestone,
+            event,
         )
+
+    def _is_milestone(self, path: str) -> bool:
+        """Items are no milestones: their foreach step may be."""
+        step = self._step(path) if not path.endswith("]") else None
+        return step is not None and step.is_milestone
+
+    def _step(self, path: str) -> Step | None:
+        return self._steps.get(_IN_PATHS.sub("", path) if "[" in path or "#" in path else path)
 
     def _group_event(
         self, at: int, event: ev.Event, path: str, what: Literal["started", "ended"]
@@ -229,7 +254,7 @@ class Narrator:
         count = len(self._groups[path])
         text = f"Group {path} {what}" + (f": {count:,} to do" if what == "started" else "")
         kind = f"group_{what}"
-        return RunEvent(self._seq, at, self._run_id, kind, "group", path, self._percent, text, event)
+        return RunEvent(self._seq, at, self._run_id, kind, "group", path, self._percent, text, False, event)
 
 
 def _name(path: str) -> str:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import NamedTuple
+
+from kedge.flow.critical import around, critical_path
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
-from kedge.plan.model import Plan
-from kedge.plan.scopes import Node, Scopes
-from kedge.views.progress import estimate_s
+from kedge.plan.estimates import call_s, reached_s, work_s
+from kedge.plan.model import SLEEP, Plan
+from kedge.plan.scopes import Moments, Node, Scopes
 from kedge.views.words import URGENT
 
 ITEMS_MAX = 8
 """Items of a foreach that are shown one by one."""
 _INTERESTING = frozenset(URGENT[:4])
+
+
+class Marks(NamedTuple):
+    """The critical path as places in the plan."""
+
+    steps: frozenset[str]
+    edges: frozenset[tuple[str, str]]
+    """From where to where it leads, on every level at which that can be drawn."""
 
 
 class Outline:
@@ -47,6 +59,14 @@ class Outline:
         done = sum(item.outcome is Outcome.DONE for items in lists for item in items)
         return done, sum(map(len, lists))
 
+    def critical(self) -> Marks:
+        """What of the plan the critical path leads through."""
+        if self.state is None:
+            return Marks(frozenset(), frozenset())
+        places = [_places(step) for step in critical_path(self.state).steps]
+        edges = {(a, b) for before, after in pairwise(places) for a in before for b in after}
+        return Marks(frozenset(place for found in places for place in found), frozenset(edges))
+
     def edges(self, siblings: list[Node]) -> list[tuple[Node, Node]]:
         """Who needs whom among siblings; what stands inside one of them counts as that one."""
         places = {node.number: node for node in siblings}
@@ -54,8 +74,8 @@ class Outline:
         for node in siblings:
             for inner in _within(node):
                 for need in inner.needs:
-                    for around in need.around():
-                        source = places.get(around.number)
+                    for holder in need.around():
+                        source = places.get(holder.number)
                         if source is not None:
                             if source is not node:
                                 found[source.number, node.number] = (source, node)
@@ -70,6 +90,12 @@ class Outline:
                 self._states[node.number].append(step)
                 holders = (step, *(step.items or ()))
                 todo += [(node.children, holder.inner) for holder in holders if holder.inner is not None]
+
+
+def _places(step: StepState) -> list[str]:
+    """Paths in the plan of the step and of all that holds it. An item is where its step is."""
+    ids = [one.id for one in reversed(around(step)) if one.index < 0]
+    return ["/".join(ids[: depth + 1]) for depth in range(len(ids))]
 
 
 def _within(node: Node) -> list[Node]:
@@ -152,30 +178,15 @@ def _items(node: Node, items: list[StepState]) -> list[Twig]:
 
 
 def estimated_s(outline: Outline) -> tuple[float, int]:
-    """Seconds of the longest chain by the steps' own estimates, and how many steps have none."""
-    missing = sum(1 for n in outline.nodes if n.step.steps is None and estimate_s(n.step) is None)
-    spans: dict[int, float] = {}
-    for node in reversed(outline.nodes):  # children before their parents
-        spans[node.number] = estimate_s(node.step) or 0.0
-        if node.children and not spans[node.number]:
-            spans[node.number] = _longest(outline, node.children, spans)
-    return _longest(outline, outline.top, spans), missing
+    """Seconds by the steps' own estimates, and how many steps have none.
 
-
-def _longest(outline: Outline, siblings: list[Node], spans: dict[int, float]) -> float:
-    wakes: dict[int, list[Node]] = {}
-    left = {node.number: 0 for node in siblings}
-    for source, target in outline.edges(siblings):
-        wakes.setdefault(source.number, []).append(target)
-        left[target.number] += 1
-    starts = dict.fromkeys(left, 0.0)
-    todo = [node for node in siblings if not left[node.number]]
-    for node in todo:  # grows while it is walked; steps of a cycle never come up
-        end = starts[node.number] + spans[node.number]
-        starts[node.number] = end
-        for target in wakes.get(node.number, ()):
-            starts[target.number] = max(starts[target.number], end)
-            left[target.number] -= 1
-            if not left[target.number]:
-                todo.append(target)
-    return max(starts.values(), default=0.0)
+    The longest chain, or all the work at as many calls at once as the plan allows, if that is more.
+    """
+    missing = sum(1 for n in outline.nodes if n.step.steps is None and call_s(n.step) is None)
+    moments = Moments(outline.nodes)
+    seconds = max(reached_s(moments, moments.order()[0], 0.0), default=0.0)
+    parallel = outline.plan.limits.get("parallel")
+    if parallel:
+        calling = (n for n in outline.nodes if n.step.steps is None and n.step.tool != SLEEP)
+        seconds = max(seconds, sum(work_s(n, 0.0) for n in calling) / parallel)
+    return seconds, missing

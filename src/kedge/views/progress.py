@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from kedge.flow.program import Node, Scope
 from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.stretches import spent_ms
 from kedge.flow.words import RunStatus, StepStatus
-from kedge.plan.model import SLEEP, Step
-from kedge.views.shares import ALMOST, rounds_to_come
+from kedge.plan.estimates import call_s, whole_s
+from kedge.views.shares import ALMOST, attempts_to_come, rounds_to_come
 from kedge.views.text import clean, duration, to_ascii
 from kedge.views.words import icon, tally, word
 
@@ -63,7 +64,8 @@ def percent(state: RunState) -> float:
                 rest = part * to_come / (to_come + step.iteration)
                 total += part - rest
                 if step.inner is not None and step.status is _S.RUNNING:
-                    todo.append((step.inner.steps, rest / to_come))
+                    attempts = attempts_to_come(step.node.step.retry, step.attempt)
+                    todo.append((step.inner.steps, rest / to_come / attempts))
     return min(ALMOST, total)
 
 
@@ -122,18 +124,18 @@ class Gauge:
         for step in self._state.steps.values():
             if step.status is _S.DONE and step.started_at and step.items is None and step.inner is None:
                 known = sums.setdefault(step.node.step.tool, [0.0, 0])
-                known[0] += step.ended_at - step.started_at
+                known[0] += step.ended_at - step.attempt_at
                 known[1] += 1
         self._mean_s = {tool: total / count / 1000 for tool, (total, count) in sums.items()}
         count = sum(known[1] for known in sums.values())
         if count:
             self._mean_of_all_s = sum(known[0] for known in sums.values()) / count / 1000
-        elif any(estimate_s(node.step) is not None for node in self._state.program.nodes):
+        elif any(call_s(node.step) is not None for node in self._state.program.nodes):
             self._mean_of_all_s = 0.0
 
     def _weight_s(self, node: Node) -> float:
         """One call of the step: as estimated, else as its tool's calls took, else as all calls took."""
-        estimated = estimate_s(node.step)
+        estimated = call_s(node.step)
         if estimated is not None:
             return estimated
         mean = self._mean_s.get(node.step.tool)
@@ -161,23 +163,28 @@ class Gauge:
             return max(max(left, default=0.0), sum(left) / max(1, self._state.parallel))
         wait_s = max(0.0, (step.wake_at - now_ms) / 1000) if step.status is _S.WAITING else 0.0
         node = step.node
-        if node.is_sleep and step.status is _S.WAITING:
-            return wait_s
-        loop = node.step.loop
-        later = rounds_to_come(loop, step.iteration) - 1 if loop is not None and loop.until is None else 0
+        once = self._once_s(node)
         if step.inner is not None and step.status is _S.RUNNING:
-            return self._scope_left(step.inner, now_ms) + later * self._scope_s(step.inner.scope)
-        once = self._scope_s(node.scope) if node.scope is not None else self._weight_s(node)
-        elapsed = (now_ms - step.attempt_at) / 1000 if step.status is _S.RUNNING else 0.0
-        return wait_s + max(0.0, once - elapsed) + later * once
+            now = self._scope_left(step.inner, now_ms)
+        elif node.is_sleep and step.status is _S.WAITING and step.attempt:
+            now = wait_s  # without an attempt it is the delay before the next round
+        else:
+            elapsed = (now_ms - step.attempt_at) / 1000 if step.status is _S.RUNNING else 0.0
+            now = wait_s + max(0.0, once - elapsed)
+        return now + whole_s(node.step, once, step.iteration) - once
+
+    def _once_s(self, node: Node) -> float:
+        """One round of a step that has not begun."""
+        return self._scope_s(node.scope) if node.scope is not None else self._weight_s(node)
 
     def _scope_s(self, scope: Scope) -> float:
         """A composite that has not begun."""
         ends = [0.0] * len(scope.nodes)
         for index in self._order(scope):
             node = scope.nodes[index]
-            once = self._scope_s(node.scope) if node.scope is not None else self._weight_s(node)
-            ends[index] = max((ends[dep] for dep in node.deps), default=0.0) + once
+            if node.fallback_for < 0:  # it most likely does not run
+                start = max((ends[dep] for dep in node.deps), default=0.0)
+                ends[index] = start + whole_s(node.step, self._once_s(node))
         return max(ends, default=0.0)
 
     def _order(self, scope: Scope) -> list[int]:
@@ -192,14 +199,6 @@ class Gauge:
                         order.append(consumer)
             self._orders[id(scope)] = order
         return order
-
-
-def estimate_s(step: Step) -> float | None:
-    """How long one call of the step is expected to take, if the plan says so."""
-    if step.estimate is not None and step.estimate.seconds is not None:
-        return step.estimate.seconds
-    seconds = step.args.get("seconds") if step.tool == SLEEP else None
-    return float(seconds) if isinstance(seconds, int | float) else None
 
 
 # --- rows
@@ -273,7 +272,7 @@ class _Tree:
     def _row(self, step: StepState, depth: int) -> Row:
         seconds = None
         if step.started_at:
-            seconds = max(0.0, ((step.ended_at or self.now_ms) - step.started_at) / 1000)
+            seconds = spent_ms(step, self.now_ms) / 1000
         name = step.path if step.index >= 0 else step.id
         label = name if step.index >= 0 else f"{name}  {clean(step.node.step.do, 60)}".rstrip()
         detail = live_detail(step, self.now_ms)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kedge.plan.model import Loop
+from kedge.plan.model import Loop, Retry
 
 ALMOST = 99.9
 """The most before the run has ended."""
 _UNTIL_ROUNDS = 4
+_ATTEMPTS = 2
+"""Reckoned with while a composite has any left: most need one, and those that need more need some room."""
 
 
 class _Group:
@@ -48,12 +50,15 @@ class Shares:
         """Percent, what running tools reported included."""
         return self.settled + self._partial_sum
 
-    def divide(self, path: str, count: int, rounds: int = 1) -> None:
-        """The step at `path` ("": the run) begins `count` children, in the first of `rounds` rounds."""
+    def divide(self, path: str, count: int, rounds: int = 1, attempts: int = 1) -> None:
+        """The step at `path` ("": the run) begins `count` children.
+
+        They are in the first of `rounds` rounds, and in the first of `attempts` attempts at that.
+        """
         group = self._group(path)
         round_part = max(0.0, group.share - group.credited) / rounds
         group.round_end = group.credited + round_part
-        group.part = round_part / count if count else 0.0
+        group.part = round_part / attempts / count if count else 0.0
 
     def end_round(self, path: str) -> None:
         """A round is done."""
@@ -135,3 +140,9 @@ def rounds_to_come(loop: Loop | None, iteration: int) -> int:
         return 1
     left = max(1, loop.times - iteration)
     return left if loop.until is None else min(left, _UNTIL_ROUNDS)
+
+
+def attempts_to_come(retry: Retry | None, attempt: int) -> int:
+    """How many attempts of a composite to reckon with, the one that begins included."""
+    left = retry.attempts - attempt + 1 if retry is not None else 1
+    return max(1, min(left, _ATTEMPTS))

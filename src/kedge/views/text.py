@@ -26,7 +26,7 @@ _SELECTORS = frozenset(map(chr, range(0xFE00, 0xFE10)))
 _DROPPED = frozenset({"Cc", "Cf", "Cs"})
 _MARKS = frozenset({"Mn", "Me"})
 _MARKS_IN_A_ROW_MAX = 3
-_ASCII = str.maketrans("…·─┄│├└█░▏▸→↳✗", "~--:||`#.|>>>x")
+_ASCII = str.maketrans("…·─┄│├└█░▏▸→↳✗⊘", "~--:||`#.|>>>x/")
 
 
 def clean(text: str, width: int = 80) -> str:

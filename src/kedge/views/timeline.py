@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from kedge.flow.state import RunState
+from kedge.flow.stretches import Stretch
+from kedge.flow.words import StepStatus
 from kedge.views.ascii import Page
-from kedge.views.bars import Bar, Lane, lanes
+from kedge.views.axis import ticks
+from kedge.views.bars import Lane, lanes
 from kedge.views.text import clean, columns, cut, duration, pack, pad, to_ascii
 from kedge.views.words import icon, word
 
@@ -12,8 +15,8 @@ _LANES_MAX = 400
 _TOOK_WIDTH = 12
 _BAR_MIN = 10
 _MARKS = {"run": "█", "wait": "░", "queue": "┄", "group": "─"}
-_FAILED = "✗"
-_STRENGTH = {" ": 0, "┄": 1, "░": 2, "─": 2, "█": 3, "✗": 4}
+_ENDS = {StepStatus.CANCELLED: "⊘", StepStatus.IN_DOUBT: "?", StepStatus.FAILED: "✗"}
+_STRENGTH = {" ": 0, "┄": 1, "░": 2, "─": 2, "█": 3, "⊘": 4, "?": 5, "✗": 6}
 """In a column that stands for much time: what is shown of several."""
 _LEGEND = (
     "█ running",
@@ -23,6 +26,8 @@ _LEGEND = (
     "─ group",
     "* critical path",
 )
+_LEGEND_SELDOM = {"⊘": "⊘ cut off", "?": "? in doubt", "1": "1 to 9, +: so many at once"}
+"""Told only where they occur."""
 
 
 def draw_timeline(state: RunState, page: Page) -> str:
@@ -35,12 +40,13 @@ def draw_timeline(state: RunState, page: Page) -> str:
         start = min(bar.start for row in rows for bar in row.bars)
         end = max(start + 1, *(bar.end for row in rows for bar in row.bars))
         chart = _Chart(start, end, rows, page)
+        chart_rows = [chart.row(row) for row in rows]
         lines = [
             f"{head} · {duration((end - start) / 1000)}",
             chart.axis(),
-            *map(chart.row, rows),
+            *chart_rows,
             "",
-            *pack(_LEGEND, "", "", page.width, "   "),
+            *pack(chart.legend(), "", "", page.width, "   "),
         ]
     lines = [cut(line.rstrip(), page.width) for line in lines]
     if not page.unicode:
@@ -57,16 +63,22 @@ class _Chart:
         self.bar_width = page.width - self.label_width - _TOOK_WIDTH - 5
         self.per_column = (end - start) / self.bar_width
         self.span_ms = end - start
+        self._seldom: set[str] = set()
+        """Marks that have been drawn and that few timelines have."""
 
     def axis(self) -> str:
-        """Times at the quarters, as far as they have room."""
+        """Times, as far as they have room."""
         text = ""
-        for quarter in range(4):
-            at = self.bar_width * quarter // 4
-            mark = "▏" + (duration(self.span_ms * quarter / 4000) if quarter else "0")
+        for at_ms, label in ticks(self.span_ms):
+            at = int(at_ms / self.per_column)
+            mark = f"▏{label}"
             if at >= len(text) and at + len(mark) <= self.bar_width:
                 text = text.ljust(at) + mark
         return " " * (self.label_width + 4) + text
+
+    def legend(self) -> list[str]:
+        """What the marks mean, once the rows are drawn."""
+        return [*_LEGEND, *(text for mark, text in _LEGEND_SELDOM.items() if mark in self._seldom)]
 
     def row(self, lane: Lane) -> str:
         mark = "*" if lane.critical else " "
@@ -81,14 +93,16 @@ class _Chart:
             first, last = self._columns(bar)
             for column in range(first, last + 1):
                 self._put(cells, column, _MARKS[bar.what])
-            if bar.failed and bar.what == "run":
-                self._put(cells, last, _FAILED)
+            if bar.what in ("run", "group") and bar.status in _ENDS:
+                self._seldom.add(_ENDS[bar.status])
+                self._put(cells, last, _ENDS[bar.status])
         if lane.is_open:
             cells[self._columns(lane.bars[-1])[1]] = "▸"
         return cells
 
     def _crowd(self, lane: Lane) -> list[str]:
         """How many ran at once, per column."""
+        self._seldom.add("1")
         counts = [0] * (self.bar_width + 1)
         for bar in lane.bars:
             first, last = self._columns(bar)
@@ -101,7 +115,7 @@ class _Chart:
             cells.append(" " if now == 0 else str(now) if now < 10 else "+")
         return cells
 
-    def _columns(self, bar: Bar) -> tuple[int, int]:
+    def _columns(self, bar: Stretch) -> tuple[int, int]:
         top = self.bar_width - 1
         first = min(top, max(0, int((bar.start - self.start) / self.per_column)))
         last = min(top, max(first, int((bar.end - self.start - 1) / self.per_column)))

@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 from kedge.flow.state import StepState
 from kedge.flow.words import RunStatus, StepStatus
+from kedge.plan.model import Step
 from kedge.views.text import clean
 
 _NAMES_MAX = 6
+_TEXT_MAX = 60
 _status_of = attrgetter("status._value_")  # counting enum members takes three times as long
 
 
@@ -89,6 +91,24 @@ def tally(steps: Iterable[StepState]) -> str:
     return ", ".join(
         f"{counts[status.value]:,} {word(status)}" for status in StepStatus if status.value in counts
     )
+
+
+def asked(step: Step) -> list[str]:
+    """What a plan says of a step besides who does it and when."""
+    found: list[str] = []
+    if step.goal is not None:
+        found.append(clean(step.goal, _TEXT_MAX))
+    if step.wait is not None:
+        found.append(f"for signal {clean(step.wait.signal, _TEXT_MAX)}")
+    if step.use is not None:
+        found.append(f"uses {clean(step.use, _TEXT_MAX)}")
+    if step.approval is not None:
+        found.append(f"asks: {clean(step.approval.ask, _TEXT_MAX)}")
+    if step.on_error != "fail":
+        found.append("may fail" if step.on_error == "continue" else "asks if it fails")
+    if step.is_milestone:
+        found.append("milestone")
+    return found
 
 
 def why_skipped(reason: str, because: tuple[str, ...]) -> str:
