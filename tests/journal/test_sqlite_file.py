@@ -286,7 +286,8 @@ def test_a_run_has_room_for_so_many_events_only(open_sqlite, monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["deleted", "replaced"])
-def test_a_log_file_that_goes_away_while_it_is_open_is_noticed(path, how):
+def test_a_log_file_that_goes_away_while_it_is_open_is_noticed(path, how, monkeypatch):
+    monkeypatch.setattr(sqlite_file, "LOG_LOOK_S", 0.0 if how == "replaced" else 1e9)
     journal = SqliteJournal(path)
     driver = Driver(journal)
     driver.write(1)
