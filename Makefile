@@ -10,7 +10,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 DEMO = $(BIN)/kedge run examples/compare/plan.yaml --tools examples/compare/tools.py --run "$$run"
 DEMO_RESULT = $(BIN)/kedge show "$$run" --timeline
 
-.PHONY: help demo test coverage lint format types bench docs lock clean
+.PHONY: help demo test coverage lint format types bench prove docs lock clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -38,6 +38,9 @@ types: .venv/dev.done  ## strict types
 
 bench: .venv/dev.done  ## speed, beside the limits of the machine (ARGS=--json)
 	@$(BIN)/python bench/run.py $(ARGS)
+
+prove: .venv/dev.done  ## break it in every way we know (N=1000 cases, ARGS="--only crashes")
+	@PYTHONPATH=src $(BIN)/python proof/run.py $(if $(N),--count $(N)) $(ARGS)
 
 docs: .venv/core.done  ## the generated parts of docs/
 	@$(BIN)/python docs/generate.py $(ARGS)

@@ -128,7 +128,8 @@ async def lag(folder: Path, graph: str = "W3", n: int | None = None) -> dict[str
             events = max(events, log.behind)
             if log.behind:
                 seconds = max(seconds, time.monotonic() - log.oldest_s)
-            woken()
+            if woken is not None:
+                woken()
 
         driver.on_events = on_events
         made.check(await engine.run())

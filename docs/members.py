@@ -51,7 +51,7 @@ def members(kind: type) -> Iterator[tuple[str, str, str]]:
         yield "Plan", "Plan(goal=…, steps=…, …)", "The fields: [plan language](plan-language.md#the-plan)."
     elif issubclass(kind, msgspec.Struct):
         said = docs_of(kind)
-        yield from ((name, name, said.get(name, "")) for name in kind.__struct_fields__)
+        yield from ((n, n, said.get(n, "")) for n in kind.__struct_fields__ if not n.startswith("_"))
     if kind is kedge.Engine:
         yield "Engine", call("Engine", kind), "Open it with `async with`."
     for name, member in vars(kind).items():

@@ -115,7 +115,7 @@ async def test_a_follower_that_stops_early_leaves_nothing_behind():
 
 
 async def test_a_follower_goes_on_over_a_long_log_that_is_no_longer_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("kedge.control.follow.BATCH", 50)
+    monkeypatch.setattr("kedge.engine.log.TAIL_EVENTS", 50)
     items = list(range(300))
     wide = plan({"id": "each", "tool": "tick", "foreach": items, "args": {"n": "${item}"}})
     async with kedge.Engine(tools=[tick], store=tmp_path / "k.db") as engine:

@@ -73,9 +73,9 @@ async def test_a_run_that_stands_still_takes_no_turns_although_a_timer_is_due(st
         turns, driver = [], run._driver
         usual = driver._take_turn
 
-        def counted(decided):
+        def counted():
             turns.append(1)
-            usual(decided)
+            usual()
 
         monkeypatch.setattr(driver, "_take_turn", counted)
         await asyncio.sleep(0.2)

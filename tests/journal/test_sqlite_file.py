@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 import apsw
@@ -134,7 +135,13 @@ def open_folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def looks_each_time(monkeypatch):
+    monkeypatch.setattr(sqlite_file, "LOOK_S", 0.0)
+
+
 @pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+@pytest.mark.usefixtures("looks_each_time")
 def test_a_file_that_goes_away_while_it_is_open_is_noticed(path, how):
     journal = SqliteJournal(path)
     driver = Driver(journal)
@@ -159,6 +166,7 @@ def test_a_file_that_goes_away_while_it_is_open_is_noticed(path, how):
             journal.close()
 
 
+@pytest.mark.usefixtures("looks_each_time")
 def test_a_file_replaced_during_a_commit_is_not_acknowledged(path):
     journal = SqliteJournal(path)
     driver = Driver(journal)
@@ -174,6 +182,19 @@ def test_a_file_replaced_during_a_commit_is_not_acknowledged(path):
     assert caught.value.code == "store_moved"
     path.with_suffix(".old").rename(path)
     writer.set_commit_hook(None)
+    journal.close()
+
+
+def test_it_is_looked_for_the_file_often_enough(path):
+    """Without help from a test: what is written too soon after is told apart from what was kept."""
+    journal = SqliteJournal(path)
+    driver = Driver(journal)
+    path.rename(path.with_suffix(".old"))
+    time.sleep(sqlite_file.LOOK_S)
+    with pytest.raises(StoreError) as caught:
+        driver.write(1)
+    assert caught.value.code == "store_moved"
+    path.with_suffix(".old").rename(path)
     journal.close()
 
 
@@ -286,6 +307,7 @@ def test_a_run_has_room_for_so_many_events_only(open_sqlite, monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["deleted", "replaced"])
+@pytest.mark.usefixtures("looks_each_time")
 def test_a_log_file_that_goes_away_while_it_is_open_is_noticed(path, how, monkeypatch):
     monkeypatch.setattr(sqlite_file, "LOG_LOOK_S", 0.0 if how == "replaced" else 1e9)
     journal = SqliteJournal(path)

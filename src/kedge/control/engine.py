@@ -22,7 +22,7 @@ from kedge.base.limits import Limits
 from kedge.control.changed import changed_tools
 from kedge.control.follow import Callback
 from kedge.control.inputs import complete_inputs
-from kedge.control.listing import RunInfo, headline, info
+from kedge.control.listing import Line, RunInfo, headline, info
 from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, chosen
 from kedge.control.run import Run
@@ -285,7 +285,7 @@ class Engine:
         journal = self._opened()
         state.fetch = blobs.fetch
         blobs.log = log
-        log.headline = lambda: headline(state, plan_id)
+        log.headline = Line(state, plan_id)
         driver = Driver(
             state, log, self._writer, self._workshop, self._clock, durable=journal.durable, driven_s=driven_s
         )
@@ -334,7 +334,11 @@ class Engine:
             return head
         log, state = driver.log, driver.state
         return msgspec.structs.replace(
-            head, seq=log.seq, headline=log.headline(), updated_at=state.at, bytes=log.size
+            head,
+            seq=log.seq,
+            headline=headline(state, self._runs[head.run_id].plan_id),
+            updated_at=state.at,
+            bytes=log.size,
         )
 
     def look(self, run_id: str) -> RunResult:

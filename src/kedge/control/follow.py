@@ -50,13 +50,9 @@ class Feed:
         self._journal = journal
         self._news: set[asyncio.Event] = set()
         self._followers: dict[asyncio.Event, list[tuple[str, float | None, str]]] = {}
-        driver.on_events = self._wake
         driver.on_progress = self._progress
 
     def _wake(self) -> None:
-        log = self._driver.log
-        if len(log.tail) > 2 * BATCH:  # what is on disk need not stay in memory: who is behind reads it there
-            log.trim(log.seq - BATCH)
         for news in self._followers:
             news.set()
 
@@ -90,6 +86,7 @@ class Feed:
         narrator = Narrator(run_id, driver.state.program)
         news = asyncio.Event()
         said = self._followers.setdefault(news, [])
+        driver.on_events = self._wake
         seq = 0  # from the first: percent and groups are a fold over all events
         try:
             while True:
@@ -117,6 +114,8 @@ class Feed:
                 await news.wait()
         finally:
             del self._followers[news]
+            if not self._followers:
+                driver.on_events = None
 
 
 class Subscription:

@@ -64,6 +64,9 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.status in ENDED
 
 
+COUNTS_MS = 100
+"""Steps that were done meanwhile may be missing in the line of a run whose driver was killed."""
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Headline).decode
 
@@ -83,6 +86,27 @@ def headline(state: RunState, plan_id: str) -> bytes:
             questions=0 if state.ended else state.open_questions,
         )
     )
+
+
+class Line:
+    """The line of a run for each commit: None where the last one still tells enough.
+
+    Counts may be a moment behind the log in it. How the run stands never is, and its position is the log's.
+    """
+
+    def __init__(self, state: RunState, plan_id: str) -> None:
+        self._state = state
+        self._plan_id = plan_id
+        self._told: tuple[int, object, int] = (0, None, 0)
+
+    def __call__(self) -> bytes | None:
+        state = self._state
+        at, status, questions = self._told
+        now = (state.at, state.status, state.open_questions)
+        if now[1] is status and now[2] == questions and now[0] - at < COUNTS_MS:
+            return None
+        self._told = now
+        return headline(state, self._plan_id)
 
 
 def info(head: Head, driven: Callable[[str], bool]) -> RunInfo:

@@ -18,6 +18,8 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Protocol, cast
 
+import msgspec
+
 from kedge.base.codec import encode
 from kedge.base.errors import NotDone, ToolError
 from kedge.base.limits import Limits
@@ -27,6 +29,7 @@ from kedge.engine.processes import Processes
 from kedge.engine.stall import StallWatch
 from kedge.engine.threads import Threads
 from kedge.flow.inputs import Input, Raised, Reported, Returned
+from kedge.flow.program import Node
 from kedge.flow.state import StepState
 from kedge.flow.words import Failure
 from kedge.tools.context import Context
@@ -101,36 +104,30 @@ class Callee:
         """For steps that set none."""
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """One call in flight. It is also the sink of its tool's reports."""
 
-    __slots__ = (
-        "abandoned", "beat_s", "began", "callee", "context", "deadline_s", "discoveries", "idle_s", "node",
-        "owner", "path", "said", "starts", "stop_s", "task", "timeout_s", "verdict",
-    )  # fmt: skip
-
-    def __init__(self, owner: Attempts, callee: Callee, step: StepState, now_s: float) -> None:
-        self.owner = owner
-        self.callee = callee
-        node = self.node = step.node
-        self.path = step.path
-        self.starts = step.starts
-        self.timeout_s = node.step.timeout_s or callee.timeout_s
-        self.idle_s = node.step.idle_timeout_s
-        self.beat_s = now_s
-        self.deadline_s = now_s + self.timeout_s
-        self.stop_s = _NEVER
-        """When a cancelled call is given up."""
-        self.verdict: Failure | None = None
-        """Why it was cancelled, once it was."""
-        self.task: asyncio.Task[None] | None = None
-        self.context: Context | None = None
-        self.abandoned = False
-        self.discoveries = 0
-        self.began = callee.is_async
-        """Somebody works at it: a call may have to wait for a thread or a process."""
-        self.said: Mapping[str, Any] | None = None
-        """Progress that a thread reported and the loop has not seen yet."""
+    owner: Attempts
+    callee: Callee
+    node: Node
+    path: str
+    starts: int
+    timeout_s: float
+    idle_s: float | None
+    beat_s: float
+    deadline_s: float
+    began: bool
+    """Somebody works at it: a call may have to wait for a thread or a process."""
+    stop_s: float = _NEVER
+    """When a cancelled call is given up."""
+    verdict: Failure | None = None
+    """Why it was cancelled, once it was."""
+    task: asyncio.Task[None] | None = None
+    context: Context | None = None
+    abandoned: bool = False
+    discoveries: int = 0
+    said: Mapping[str, Any] | None = None
+    """Progress that a thread reported and the loop has not seen yet."""
 
     def begin(self) -> None:
         """From now on its time counts. Called in whichever thread works at it."""
@@ -175,7 +172,8 @@ class Attempts:
         self._put_now = driver.put_now
         self.run_id = run_id
         self._loop = workshop.loop
-        self._watch_loop = workshop.stall.start
+        self._stall = workshop.stall
+        self._result_bytes = workshop.limits.result_bytes
         workshop.runs.add(self)
         self._give = workshop.gates.give
         self._live: dict[str, Attempt] = {}
@@ -210,14 +208,20 @@ class Attempts:
             self._refuse(step, not_called(error))
             return
         now_s = self._loop.time()
-        attempt = Attempt(self, callee, step, now_s)
-        self._live[step.path] = attempt
+        path, node, is_async = step.path, step.node, callee.is_async
+        timeout_s, idle_s = node.step.timeout_s or callee.timeout_s, node.step.idle_timeout_s
+        soonest_s = deadline_s = now_s + timeout_s
+        attempt = Attempt(
+            self, callee, node, path, step.starts, timeout_s, idle_s, now_s, deadline_s, is_async
+        )
+        self._live[path] = attempt
         context = None
         if callee.wants_context:
             context = attempt.context = self._context(attempt, step)
-        if callee.is_async:
+        if is_async:
             attempt.task = self._loop.create_task(self._run(attempt, prepared, context))
-            self._watch_loop()
+            if not self._stall.watching:
+                self._stall.start()
         elif callee.tool.spec.isolation == "process":
             attempt.task = self._loop.create_task(self._run_process(attempt, step, args))
         else:
@@ -228,7 +232,8 @@ class Attempts:
                 del self._live[step.path]
                 self._refuse(step, failure_of(NotDone(f"no thread for it: {error}")))
                 return
-        soonest_s = min(attempt.deadline_s, now_s + (attempt.idle_s or _NEVER))
+        if idle_s is not None:
+            soonest_s = min(soonest_s, now_s + idle_s)
         if soonest_s < self._next_watch_s:
             self._watch_at(soonest_s)
 
@@ -306,8 +311,8 @@ class Attempts:
             if self._none_live is not None and not self._live:
                 self._none_live.set()
         if raw is not None:
-            if len(raw) > self.workshop.limits.result_bytes:
-                error = _too_large(len(raw), self.workshop.limits.result_bytes)
+            if len(raw) > self._result_bytes:
+                error = _too_large(len(raw), self._result_bytes)
             else:
                 put = self._put if self._live else self._put_now
                 put(Returned(attempt.path, attempt.starts, raw))

@@ -21,7 +21,7 @@ from kedge.base.clock import Clock
 from kedge.base.errors import InternalError, KedgeError
 from kedge.engine.attempts import Attempts, Workshop
 from kedge.engine.log import RunLog
-from kedge.engine.writer import Writer
+from kedge.engine.writer import MAX_BEHIND_EVENTS, Writer
 from kedge.flow.decide import decide
 from kedge.flow.due import due, next_wake
 from kedge.flow.events import RunCancelling, StepInterrupted
@@ -70,6 +70,8 @@ class Driver:
         self._intake: deque[Input | Receipt] = deque()
         self._scheduled = False
         self._in_turn = False
+        self._decided: list[Receipt] = []
+        """Commands that the turn under way has taken."""
         self._held: deque[Launch] = deque()
         """Calls that wait for the disk."""
         self._promised: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -79,7 +81,7 @@ class Driver:
         self._run_alarm: asyncio.TimerHandle | None = None
         self._driven_since_s = self._loop.time() - driven_s
         """As if it had been driven without a break for as long as it was in all."""
-        self._time_ms: float = state.at
+        self._time_ms: float = max(state.at, clock.now_ms())
         self._looked_s = self._loop.time()
         self._resting_since_s: float | None = None
         """Since when only people can move it: that time does not count as used up."""
@@ -89,8 +91,8 @@ class Driver:
         self.draining = False
         """Takes in what comes and starts nothing more."""
         self._idle: list[asyncio.Future[None]] = []
-        self.on_events: Callable[[], None] = _nothing
-        """Called after each append, for followers."""
+        self.on_events: Callable[[], None] | None = None
+        """Called after each append, if anybody follows."""
         self.on_progress: Callable[[str, float | None, str], None] = _no_progress
         self.on_ended: Callable[[], None] = _nothing
         """Called once the end is on disk."""
@@ -149,12 +151,12 @@ class Driver:
 
     def _turn_now(self) -> None:
         self._scheduled = False
-        decided: list[Receipt] = []
         self._in_turn = True
         try:
-            self._take_turn(decided)
+            self._take_turn()
         except Exception as error:
             self._on_lost(error)
+            decided, self._decided = self._decided, []
             _refuse(decided, error)
         finally:
             self._in_turn = False
@@ -172,14 +174,14 @@ class Driver:
         else:
             self._writer.flush_soon()
 
-    def _take_turn(self, decided: list[Receipt]) -> None:
+    def _take_turn(self) -> None:
         state, intake = self.state, self._intake
         turn = Turn(state, self._now_ms())
         try:
             while intake:
                 given = intake.popleft()
                 if type(given) is Receipt:
-                    self._decide_command(turn, given, decided)
+                    self._decide_command(turn, given)
                 else:
                     decide(turn, given)  # type: ignore[arg-type]
             if not self.draining:
@@ -190,8 +192,10 @@ class Driver:
             for step, _, _ in turn.launches:  # these calls are never made; other runs may have their places
                 self._gates.give(step.node)
             raise
-        for receipt in decided:
-            self._promise(receipt.decided)
+        if self._decided:
+            decided, self._decided = self._decided, []
+            for receipt in decided:
+                self._promise(receipt.decided)
         if state.open_questions or state.paused or self._resting_since_s is not None:
             self._account_rest()
         if state.parked:
@@ -201,19 +205,20 @@ class Driver:
         if self._idle and not state.running and not self._moves_by_itself:
             self._tell_idle()
 
-    def _decide_command(self, turn: Turn, receipt: Receipt, decided: list[Receipt]) -> None:
-        decided.append(receipt)
+    def _decide_command(self, turn: Turn, receipt: Receipt) -> None:
+        self._decided.append(receipt)
         try:
             decide(turn, receipt.command)
         except InternalError:
             raise
         except KedgeError as refusal:
-            _refuse([decided.pop()], refusal)
+            _refuse([self._decided.pop()], refusal)
 
     def _append(self, turn: Turn) -> None:
         log, state = self.log, self.state
         log.append(turn.events, turn.now, turn.blobs)
-        self._writer.dirty(log)
+        if not log.queued or log.seq - log.durable_seq >= MAX_BEHIND_EVENTS:
+            self._writer.dirty(log)
         start = self.attempts.start
         launches, turn.launches = turn.launches, []
         for launch in launches:
@@ -226,7 +231,8 @@ class Driver:
             self.attempts.cancel_all("the run was cancelled")
         if log.size >= state.max_journal_bytes:
             self._exhaust("journal_bytes", log.size)
-        self.on_events()
+        if self.on_events is not None:
+            self.on_events()
 
     def _exhaust(self, limit: str, value: float) -> None:
         if self.state.end is None and not self.state.blocked_by:
@@ -252,9 +258,11 @@ class Driver:
         """
         now_s = self._loop.time()
         passed_ms = (now_s - self._looked_s) * 1000
-        self._looked_s = now_s
-        self._time_ms = max(self._clock.now_ms(), self._time_ms + passed_ms)
-        return int(self._time_ms)
+        reckoned_ms = self._time_ms + passed_ms
+        if passed_ms >= 1:
+            self._looked_s = now_s
+            self._time_ms = reckoned_ms = max(self._clock.now_ms(), reckoned_ms)
+        return int(reckoned_ms)
 
     def _set_timer(self) -> None:
         at = None if self._stands_still else next_wake(self.state)
@@ -315,12 +323,16 @@ class Driver:
             future = self._promised.popleft()[1]
             if not future.done():
                 future.set_result(None)
-        self.on_events()  # what followers are told only when it is on disk
+        self._tell_followers()  # of what they are told only when it is on disk
         if self.state.end is not None and durable == self.log.seq:
             self.stop_alarms()
             self.attempts.leave()
             self._tell_idle()
             self.on_ended()
+
+    def _tell_followers(self) -> None:
+        if self.on_events is not None:
+            self.on_events()
 
     def _promise(self, future: asyncio.Future[None]) -> None:
         """Resolve `future` once everything up to now is on disk."""
@@ -357,7 +369,7 @@ class Driver:
         self._promised.clear()
         self._intake.clear()
         self._tell_idle()
-        self.on_events()
+        self._tell_followers()
         self.on_given_up()
 
     def _check(self) -> None:
@@ -422,7 +434,7 @@ class Driver:
         _refuse([r for r in self._intake if type(r) is Receipt], stopped)
         self._intake.clear()
         self._tell_idle()
-        self.on_events()
+        self._tell_followers()
 
     def _take_back(self, paths: list[str]) -> None:
         """Calls that were announced and not made: the next driver makes them, and nobody need be asked."""

@@ -7,6 +7,7 @@ increase, multiplicative decrease). Without trouble there is no window and `take
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from kedge.flow.program import Node
@@ -63,7 +64,7 @@ class Gates:
         self._windows: dict[str, Window] = {}
         self._free = parallel_total
         self._resources = dict(resources or {})
-        self._in_flight: dict[str, int] = {}
+        self._in_flight: defaultdict[str, int] = defaultdict(int)
         self._waiting: set[Callable[[], None]] = set()
 
     def take(self, node: Node) -> str:
@@ -71,11 +72,9 @@ class Gates:
         if self._free <= 0:
             return "engine"
         name = node.step.tool or ""
-        if self._windows or node.bounded:
-            full = self._take_bounded(node, name)
-            if full:
-                return full
-        self._in_flight[name] = self._in_flight.get(name, 0) + 1
+        if (self._windows or node.bounded) and (full := self._take_bounded(node, name)):
+            return full
+        self._in_flight[name] += 1
         self._free -= 1
         return ""
 
@@ -105,12 +104,11 @@ class Gates:
         """A call of `node` is over, well or as a failure of this category."""
         self._free += 1
         name = node.step.tool or ""
-        in_flight = self._in_flight[name] - 1
-        self._in_flight[name] = in_flight
-        for resource in node.resources:
-            self._windows[f"resource {resource}"].give(failed_as)
+        self._in_flight[name] -= 1
         if self._windows or failed_as == "rate_limited":
-            self._adapt(name, failed_as, in_flight)
+            for resource in node.resources:
+                self._windows[f"resource {resource}"].give(failed_as)
+            self._adapt(name, failed_as, self._in_flight[name])
         if self._waiting:
             waiting, self._waiting = self._waiting, set()
             for wake in waiting:

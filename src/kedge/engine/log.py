@@ -14,6 +14,9 @@ from zlib import crc32
 from kedge.flow.events import Event, encode_event
 from kedge.journal.entry import Append, Entry, Lease
 
+TAIL_EVENTS = 2_000
+"""Kept in memory though they are on disk: who is further behind reads them there."""
+
 _header = Struct(">QQQ").pack
 
 
@@ -28,15 +31,17 @@ class RunLog:
         self.size = size
         """Bytes of all events of the run, blobs included."""
         self.tail: list[Entry] = []
-        """Events after `tail_from`, newest last: those not on disk yet, and some that are."""
+        """The newest events: those not on disk yet, and some that are, for followers close behind."""
+        self.queued = False
+        """The writer knows that there is something to write."""
         self.blobs: dict[str, bytes] = {}
         """What the next append carries."""
         self.writing: dict[str, bytes] = {}
         """What an append that is on its way to the disk carries."""
         self.oldest_s = 0.0
         """Monotonic time of the first event that is not on disk yet."""
-        self.headline: Callable[[], bytes] = bytes
-        """Makes the run's line in lists."""
+        self.headline: Callable[[], bytes | None] = _nothing
+        """Makes the run's line in lists; None: the one before will do."""
         self.on_durable: Callable[[], None] = _nothing
         self.on_lost: Callable[[Exception], None] = _ignore
 
@@ -66,7 +71,7 @@ class RunLog:
 
     def pending(self) -> Append:
         """What is to be written now."""
-        entries = self.tail[len(self.tail) - self.behind :]
+        entries = self.tail[self.durable_seq - self.seq :] if self.seq != self.durable_seq else []
         append = Append(
             self.lease.run_id, self.lease.epoch, self.durable_seq, entries, self.blobs, self.headline()
         )
@@ -80,13 +85,9 @@ class RunLog:
             self.durable_seq = append.entries[-1].seq
             if self.durable_seq < self.seq:
                 self.oldest_s = time.monotonic()
+            if len(self.tail) > 2 * TAIL_EVENTS + self.behind:
+                self.tail = self.tail[-TAIL_EVENTS - self.behind :]
         self.on_durable()
-
-    def trim(self, keep_after: int) -> None:
-        """Forget events up to `keep_after` that are on disk: whoever wants them reads the store."""
-        first = min(keep_after, self.durable_seq)
-        if self.tail and self.tail[0].seq <= first:
-            self.tail = [entry for entry in self.tail if entry.seq > first]
 
 
 def _nothing() -> None:

@@ -38,8 +38,13 @@ class StallWatch:
         self._stopped = threading.Event()
         self._beat_s = 0.0
 
+    @property
+    def watching(self) -> bool:
+        """Nobody needs to start it."""
+        return self._timer is not None
+
     def start(self) -> None:
-        """A call starts in this loop: watch until none is in flight any more. Cheap to repeat."""
+        """A call starts in this loop: watch until none is in flight any more."""
         if self._timer is not None:
             return
         loop = asyncio.get_running_loop()

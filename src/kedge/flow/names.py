@@ -186,13 +186,13 @@ def render_args(state: RunState, step: StepState) -> bytes:
         # The hot path: every hole is the result of a step of this scope, done and inline. A step has
         # such a result only once it is done.
         steps = step.scope.steps
-        out = [args.pieces[0]]
-        for index, piece in zip(step.node.holes, args.pieces[1:], strict=False):
+        out: list[bytes] = []
+        for index, piece in zip(step.node.holes, args.pieces, strict=False):
             raw = steps[index].result
             if type(raw) is not bytes:
                 break
-            out.append(raw)
-            out.append(piece)
+            out += (piece, raw)
         else:
+            out.append(args.pieces[-1])
             return b"".join(out)
     return args.fill(lambda hole: fill_hole(state, step, hole))

@@ -41,14 +41,11 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that were made."""
 
 
-class StepResult:
+class StepResult(msgspec.Struct, eq=False):
     """What one step came to."""
 
-    __slots__ = ("_state", "_step")
-
-    def __init__(self, state: RunState, step: StepState) -> None:
-        self._state = state
-        self._step = step
+    _state: RunState
+    _step: StepState
 
     @property
     def path(self) -> str:
@@ -139,15 +136,16 @@ class StepResults(Mapping[str, StepResult]):
 
     def __init__(self, state: RunState) -> None:
         self._state = state
+        self._steps = state.steps
 
     def __getitem__(self, path: str) -> StepResult:
-        return StepResult(self._state, self._state.steps[path])
+        return StepResult(self._state, self._steps[path])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._state.steps)
+        return iter(self._steps)
 
     def __len__(self) -> int:
-        return len(self._state.steps)
+        return len(self._steps)
 
 
 class RunResult:

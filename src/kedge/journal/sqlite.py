@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import starmap
 from pathlib import Path
@@ -27,6 +27,8 @@ _SEQ_BITS = 32
 _SEQ_MAX = 2**_SEQ_BITS - 1
 
 _LOOKS = 5
+
+_APPEND_EVENT, _MOVE_HEAD_FROM = SQL["append_event"], SQL["move_head_from"]
 
 _row_numbers = struct.Struct(">QQQQQQ").pack
 
@@ -61,22 +63,12 @@ class SqliteJournal:
         except OSError as error:
             raise from_os(error, f"{self._file.path}.locks") from error
         try:
-            with self._file.writing() as db:
-                _refuse_if_alive(db, run_id)
-                row = _find_run(db, run_id)
-                if row is None:
-                    head = Head(run_id, epoch=1, created_at=now_ms, updated_at=now_ms)
-                    key = _add_run(db, head)
-                else:
-                    head = msgspec.structs.replace(_sound(row), epoch=row.head.epoch + 1)
-                    key = row.key
-                    _move_head(db, key, head)
-                db.execute(SQL["put_owner"], (key, *this_process(now_ms)))
+            epoch = self._file.write(lambda db: _own(db, run_id, now_ms))
         except BaseException:
             self._locks.drop(run_id)
             raise
-        self._epochs[run_id] = head.epoch
-        return Lease(run_id, head.epoch)
+        self._epochs[run_id] = epoch
+        return Lease(run_id, epoch)
 
     def _take_lock(self, run_id: str) -> None:
         """Whoever only looks whether a run is driven holds its lock for a moment: that is waited for."""
@@ -109,17 +101,10 @@ class SqliteJournal:
         if not appends:
             return
         known = self._rows
-        rows: dict[str, _RunRow] = {}
         try:
-            with self._file.writing(lambda db: _landed(db, appends), patience_s) as db:
-                for append in appends:
-                    run_id = append.run_id
-                    row = rows.get(run_id) or known.get(run_id) or _find_run(db, run_id)
-                    if row is None:
-                        raise not_claimed(run_id)
-                    rows[run_id] = _append(db, row, append)
-                for run_id, row in rows.items():
-                    _move_on(db, row, known.get(run_id))
+            rows = self._file.write(
+                lambda db: _append_all(db, appends, known), lambda db: _landed(db, appends), patience_s
+            )
         except BaseException:
             known.clear()  # where they stand now, the file must tell
             raise
@@ -165,22 +150,23 @@ class SqliteJournal:
 
     def delete(self, run_ids: Iterable[str]) -> None:
         """Forget runs with their events, and the blobs that nobody refers to any more."""
-        with self._file.writing() as db:
-            # Inside the transaction: who takes a lock from here on waits for us to be done, and then
-            # finds no such run.
-            for run_id in dict.fromkeys(run_ids):
-                row = _find_run(db, run_id)
-                if row is None:
-                    raise no_such_run(run_id)
-                if self._locks.is_taken(run_id):
-                    raise owned_by(run_id, _find_owner(db, run_id))
-                _refuse_if_alive(db, run_id)
-                _delete(db, run_id, row.key)
+        self._file.write(lambda db: self._delete_all(db, dict.fromkeys(run_ids)))
+
+    def _delete_all(self, db: Db, run_ids: Iterable[str]) -> None:
+        # Inside the transaction: who takes a lock from here on waits for us to be done, and then
+        # finds no such run.
+        for run_id in run_ids:
+            row = _find_run(db, run_id)
+            if row is None:
+                raise no_such_run(run_id)
+            if self._locks.is_taken(run_id):
+                raise owned_by(run_id, _find_owner(db, run_id))
+            _refuse_if_alive(db, run_id)
+            _delete(db, run_id, row.key)
 
     def vacuum(self) -> int:
         """Sweep blobs without a run and give free pages back; the bytes that were freed."""
-        with self._file.writing() as db:
-            db.execute(SQL["delete_orphan_blobs"])
+        self._file.write(lambda db: db.execute(SQL["delete_orphan_blobs"]))
         return self._file.compact()
 
     def data_version(self) -> int:
@@ -203,8 +189,7 @@ class SqliteJournal:
 
     def _release(self, run_ids: list[str]) -> None:
         try:
-            with self._file.writing() as db:
-                db.executemany(SQL["drop_owner"], [(run_id,) for run_id in run_ids])
+            self._file.write(lambda db: db.executemany(SQL["drop_owner"], [(run_id,) for run_id in run_ids]))
         finally:  # the lock decides: a row left behind only names a process that has none
             for run_id in run_ids:
                 del self._epochs[run_id]
@@ -248,8 +233,37 @@ class SqliteJournal:
 
     def _mark(self, run_id: str, what: str) -> None:
         # Only for lists, and the damage itself is being reported: a store that cannot take it may fail.
-        with suppress(StoreError), self._file.writing() as db:
-            db.execute(SQL["mark_damaged"], (what, run_id))
+        with suppress(StoreError):
+            self._file.write(lambda db: db.execute(SQL["mark_damaged"], (what, run_id)))
+
+
+def _own(db: Db, run_id: str, now_ms: int) -> int:
+    """Write down that this process has the run; its new epoch."""
+    _refuse_if_alive(db, run_id)
+    row = _find_run(db, run_id)
+    if row is None:
+        head = Head(run_id, epoch=1, created_at=now_ms, updated_at=now_ms)
+        key = _add_run(db, head)
+    else:
+        head = msgspec.structs.replace(_sound(row), epoch=row.head.epoch + 1)
+        key = row.key
+        _move_head(db, key, head)
+    db.execute(SQL["put_owner"], (key, *this_process(now_ms)))
+    return head.epoch
+
+
+def _append_all(db: Db, appends: Sequence[Append], known: Mapping[str, _RunRow]) -> dict[str, _RunRow]:
+    """Write the appends; the rows of their runs as they are then."""
+    rows: dict[str, _RunRow] = {}
+    for append in appends:
+        run_id = append.run_id
+        row = rows.get(run_id) or known.get(run_id) or _find_run(db, run_id)
+        if row is None:
+            raise not_claimed(run_id)
+        rows[run_id] = _append(db, row, append)
+    for run_id, row in rows.items():
+        _move_on(db, row, known.get(run_id))
+    return rows
 
 
 def _find_run(db: Db, run_id: str) -> _RunRow | None:
@@ -261,20 +275,20 @@ def _find_run(db: Db, run_id: str) -> _RunRow | None:
 
 
 def _row(fields: tuple[Any, ...]) -> _RunRow:
-    key, crc, *head = fields
+    key, crc, *values = fields
+    head = Head(*values)
     try:
-        sound = crc == _row_crc(head[:-1])
+        sound = crc == _crc(head)
     except (TypeError, AttributeError, struct.error):  # a flipped byte can change a value's type
         sound = False
     if sound:
-        return _RunRow(key, sound, Head(*head))
-    return _RunRow(key, sound, Head(str(head[0]), damaged="its row is not what was written"))
+        return _RunRow(key, sound, head)
+    return _RunRow(key, sound, Head(str(head.run_id), damaged="its row is not what was written"))
 
 
-def _row_crc(fields: Sequence[Any]) -> int:
-    run_id, seq, chain, epoch, headline, created_at, updated_at, size = fields
-    numbers = _row_numbers(seq, chain, epoch, created_at, updated_at, size)
-    return crc32(headline, crc32(numbers, crc32(run_id.encode())))
+def _crc(head: Head) -> int:
+    numbers = _row_numbers(head.seq, head.chain, head.epoch, head.created_at, head.updated_at, head.bytes)
+    return crc32(head.headline, crc32(numbers, crc32(head.run_id.encode())))
 
 
 def _sound(row: _RunRow) -> Head:
@@ -283,22 +297,24 @@ def _sound(row: _RunRow) -> Head:
     return row.head
 
 
-def _fields(head: Head) -> tuple[Any, ...]:
-    fields = (
-        head.run_id, head.seq, head.chain, head.epoch,
-        head.headline, head.created_at, head.updated_at, head.bytes,
-    )  # fmt: skip
-    return (_row_crc(fields), *fields)
-
-
 def _add_run(db: Db, head: Head) -> int:
-    db.execute(SQL["add_run"], _fields(head))
+    db.execute(
+        SQL["add_run"],
+        (
+            _crc(head), head.run_id, head.seq, head.chain, head.epoch,
+            head.headline, head.created_at, head.updated_at, head.bytes,
+        ),
+    )  # fmt: skip
     return db.last_insert_rowid()
 
 
+def _standing(head: Head) -> tuple[Any, ...]:
+    """What of its row moves on with a run."""
+    return (_crc(head), head.seq, head.chain, head.epoch, head.headline, head.updated_at, head.bytes)
+
+
 def _move_head(db: Db, key: int, head: Head) -> None:
-    crc, _, seq, chain, epoch, headline, _, updated_at, size = _fields(head)
-    db.execute(SQL["move_head"], (crc, seq, chain, epoch, headline, updated_at, size, key))
+    db.execute(SQL["move_head"], (*_standing(head), key))
 
 
 def _move_on(db: Db, row: _RunRow, known: _RunRow | None) -> None:
@@ -306,10 +322,8 @@ def _move_on(db: Db, row: _RunRow, known: _RunRow | None) -> None:
     if known is None:  # its row was read in this transaction
         _move_head(db, row.key, row.head)
         return
-    crc, _, seq, chain, epoch, headline, _, updated_at, size = _fields(row.head)
     was = known.head
-    values = (crc, seq, chain, epoch, headline, updated_at, size, row.key, was.epoch, was.seq, was.chain)
-    db.execute(SQL["move_head_from"], values)
+    db.execute(_MOVE_HEAD_FROM, (*_standing(row.head), row.key, was.epoch, was.seq, was.chain))
     if db.changes() == 1:
         return
     found = _find_run(db, was.run_id)
@@ -330,10 +344,11 @@ def _append(db: Db, row: _RunRow, append: Append) -> _RunRow:
     base = row.key << _SEQ_BITS
     try:
         db.executemany(
-            SQL["append_event"],
-            [(base + e.seq, e.epoch, e.at, e.data, e.chain) for e in append.entries],
+            _APPEND_EVENT, [(base + e.seq, e.epoch, e.at, e.data, e.chain) for e in append.entries]
         )
-        size = sum(_add_blob(db, row.key, sha, content) for sha, content in append.blobs.items())
+        size = 0
+        for sha, content in append.blobs.items():
+            size += _add_blob(db, row.key, sha, content)
     except apsw.ConstraintError as error:
         raise damaged(head.run_id, row.head.seq + 1, "there is an event after the run's last one") from error
     except apsw.CorruptError as error:

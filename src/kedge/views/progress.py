@@ -24,8 +24,8 @@ _PENDING, _READY, _FAILED = (
     _S.FAILED,
 )  # looking up an enum's member costs as much as the test
 _ACTIVE = (_S.RUNNING, _S.WAITING, _S.IN_DOUBT)
-_ASK_AGAIN_MS = 1000
-"""How long an estimate holds: a new one looks at every step."""
+_HOLDS_MS, _HOLDS_PER_STEP_MS = 1000, 0.3
+"""How long an estimate holds. A new one looks at every step, so that of a large run holds longer."""
 _LATEST_DONE = 3
 _NEXT_PENDING = 3
 _ROWS_MIN = 3
@@ -111,7 +111,10 @@ class Gauge:
         if state.ended or state.status in (RunStatus.PAUSED, RunStatus.WAITING):
             return None
         since_ms = now_ms - self._told_at
-        if self._told_s is not None and 0 <= since_ms < _ASK_AGAIN_MS:
+        reckoning_ms = state.total * _HOLDS_PER_STEP_MS
+        if self._told_s is None and now_ms - state.started_at < reckoning_ms:
+            return None  # too soon to know much, for what it takes
+        if self._told_s is not None and 0 <= since_ms < max(_HOLDS_MS, reckoning_ms):
             return max(0.0, self._told_s - since_ms / 1000)  # counts down meanwhile
         self._learn()
         known = self._mean_of_all_s is not None
