@@ -102,7 +102,7 @@ def speed() -> list[Row]:
     return [
         _beside("W1 chain of 1,000, in memory / L1", "W1", "memory", 5, 10),
         _beside("W1 in SQLite, pure steps / L1", "W1", "sqlite", 12, 10),
-        _beside("W1 in SQLite, steps with effects / L3", "W1", "effect", 1.5, 4, "L3"),
+        _beside("W1 in SQLite, steps with effects / L3", "W1", "effect", 1.5, 10, "L3"),
         Row(
             "W1",
             "W1 syncs for each step with effects",

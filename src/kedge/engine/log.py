@@ -71,6 +71,7 @@ class RunLog:
 
     def pending(self) -> Append:
         """What is to be written now."""
+        self.queued = False
         entries = self.tail[self.durable_seq - self.seq :] if self.seq != self.durable_seq else []
         append = Append(
             self.lease.run_id, self.lease.epoch, self.durable_seq, entries, self.blobs, self.headline()

@@ -106,10 +106,8 @@ class Writer:
         """Commit everything that waits, here or in the thread."""
         if self._busy or not self._dirty or self.full:
             return
-        logs, self._dirty = list(self._dirty.values()), {}
-        for log in logs:
-            log.queued = False
-        batch = [(log, log.pending()) for log in logs]
+        batch = [(log, log.pending()) for log in self._dirty.values()]
+        self._dirty = {}
         if self._is_quick():
             try:
                 self._commit(batch, INLINE_BUSY_S)

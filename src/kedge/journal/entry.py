@@ -116,14 +116,9 @@ def advance(head: Head, append: Append) -> Head:
         or first.chain != chain(head.chain, first.seq, first.epoch, first.at, first.data)
     ):
         raise InternalError(f"run {head.run_id}: events to append do not continue its chain at {head.seq}")
+    size = head.bytes
+    for entry in entries:
+        size += len(entry.data)
     return Head(
-        run_id=head.run_id,
-        seq=last.seq,
-        chain=last.chain,
-        epoch=head.epoch,
-        headline=headline,
-        created_at=head.created_at,
-        updated_at=last.at,
-        bytes=head.bytes + sum([len(entry.data) for entry in entries]),
-        damaged=head.damaged,
+        head.run_id, last.seq, last.chain, head.epoch, headline, head.created_at, last.at, size, head.damaged
     )

@@ -6,6 +6,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from kedge.base.collector import collector_paused
 from kedge.base.errors import BadInput, InvalidPlan, NotSerializable
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.plan.findings import Finding, invalid
@@ -31,11 +32,12 @@ _outline = msgspec.json.Decoder(_Outline)
 
 def to_plan(kind: type[P], document: object, limits: Limits = DEFAULT_LIMITS) -> P:
     """The plan that the document describes. InvalidPlan holds all the faults that keep it from being one."""
-    data = to_data(document, limits)
-    try:
-        plan = msgspec.convert(data, kind)
-    except (msgspec.ValidationError, RecursionError):
-        plan = None
+    with collector_paused():
+        data = to_data(document, limits)
+        try:
+            plan = msgspec.convert(data, kind)
+        except (msgspec.ValidationError, RecursionError):
+            plan = None
     if plan is not None and is_sound(plan):
         return plan
     findings = explain(data, kind, limits)
