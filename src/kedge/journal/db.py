@@ -45,7 +45,7 @@ class _OneCursor:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        cursor = connection.cursor()
+        cursor = cast("Any", connection.cursor())
         self.execute = cursor.execute
         self.executemany = cursor.executemany
         self.changes = connection.changes
