@@ -126,9 +126,7 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._mutant = mutant
         self._name = f"kedge.flow.{mutant.path.stem}"
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         if fullname != self._name:
             return None
         return importlib.util.spec_from_loader(fullname, self, origin=str(self._mutant.path))
