@@ -9,6 +9,7 @@ One by hand: `PYTHONPATH=src .venv/bin/python proof/mutants.py due.py:117` runs 
 
 from __future__ import annotations
 
+import ast
 import importlib.abc
 import importlib.util
 import os
@@ -19,7 +20,6 @@ import time
 from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType, ModuleType
 
 from facts import Fact
 from mutate import Mutant, mutants
@@ -119,7 +119,7 @@ def _run_tests(mutant: Mutant | None) -> int:
     return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *_QUIET, *TESTS]))
 
 
-class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class _Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Gives the changed module when it is asked for, and nothing else."""
 
     def __init__(self, mutant: Mutant) -> None:
@@ -131,9 +131,8 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         return importlib.util.spec_from_loader(fullname, self, origin=str(self._mutant.path))
 
-    def exec_module(self, module: ModuleType) -> None:
-        code: CodeType = compile(self._mutant.source(), str(self._mutant.path), "exec")
-        exec(code, module.__dict__)  # noqa: S102 - our own source with one change
+    def get_source(self, fullname: str) -> str:
+        return ast.unparse(self._mutant.source())
 
 
 def _where(mutant: Mutant) -> str:
