@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedge.base.limits import Limits
+from kedge.flow import commands as cmd
 from kedge.flow import inputs as inp
 from kedge.flow.words import StepStatus
 from kedge.views.progress import Gauge, bar, eta, percent, tree_rows
@@ -170,7 +171,7 @@ def test_items_children_and_rounds_are_counted(play):
 def test_nobody_can_tell_while_people_are_asked_and_nothing_is_left_at_the_end(play):
     run = play(wide(3), limits=Limits(parallel=1), until_s=1)
     assert eta(run.state, run.now) == pytest.approx(2)
-    run.give(inp.Command("pause"))
+    run.give(cmd.Pause())
     assert eta(run.state, run.now) is None
     assert eta(play(wide(1)).state, 0) is None
 

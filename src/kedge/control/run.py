@@ -11,7 +11,7 @@ from kedge.base.errors import BadInput
 from kedge.control.follow import LEVELS, Callback, Feed, Level, Subscription
 from kedge.engine.driver import Driver
 from kedge.engine.ports import Journal
-from kedge.flow.inputs import Command
+from kedge.flow import commands as cmd
 from kedge.flow.result import RunResult
 from kedge.flow.state import RunState
 from kedge.flow.words import RunStatus
@@ -81,19 +81,19 @@ class Run:
 
     async def pause(self, by: str = "") -> None:
         """Start nothing new; what runs goes on."""
-        await self._driver.send(Command("pause", by=by))
+        await self._driver.send(cmd.Pause(by=by))
 
     async def unpause(self, by: str = "") -> None:
         """Lift a pause."""
-        await self._driver.send(Command("unpause", by=by))
+        await self._driver.send(cmd.Unpause(by=by))
 
     async def cancel(self, reason: str = "", by: str = "") -> None:
         """Stop what runs and end the run. What is done stays done."""
-        await self._driver.send(Command("cancel", by=by, reason=reason))
+        await self._driver.send(cmd.Cancel(by=by, reason=reason))
 
     async def answer(self, question: str, answer: str, value: Any = None, by: str = "") -> None:
         """Answer an open question; each takes one answer."""
-        await self._driver.send(Command("answer", by=by, question=question, answer=answer, value=value))
+        await self._driver.send(cmd.Answer(by=by, question=question, answer=answer, value=value))
 
     async def close(self) -> None:
         """Let go of it here. It stays in the store and can be resumed."""

@@ -22,10 +22,11 @@ from kedge.base.errors import InternalError, KedgeError
 from kedge.engine.attempts import Attempts, Workshop
 from kedge.engine.log import RunLog
 from kedge.engine.writer import MAX_BEHIND_EVENTS, Writer
+from kedge.flow.commands import Cancel, Command
 from kedge.flow.decide import decide
 from kedge.flow.due import due, next_wake
 from kedge.flow.events import RunCancelling, StepInterrupted
-from kedge.flow.inputs import Command, Exhausted, Input, Raised, Ticked
+from kedge.flow.inputs import Exhausted, Input, Raised, Ticked
 from kedge.flow.state import RunState
 from kedge.flow.turn import Launch, Turn
 from kedge.flow.words import Failure, RunStatus, StepStatus
@@ -133,7 +134,7 @@ class Driver:
         self._check()
         receipt = Receipt(command, self._loop.create_future())
         self.put(receipt)
-        if command.kind == "cancel" and self._writer.full:
+        if isinstance(command, Cancel) and self._writer.full:
             # Its turn comes when there is room. What runs is to stop now; it will find the command before it.
             self.attempts.cancel_all("the run was cancelled")
         await receipt.decided

@@ -50,7 +50,49 @@ class PlanAdopted(Event, tag="PlanAdopted"):
 
     version: int
     plan: str
+    """Hash of the whole plan."""
     cause: str = ""
+    """What led to it: `start`, or the word of a command, or `repair`."""
+    by: str = ""
+    patch: Raw = NONE
+    """What changed against the version before."""
+    why: str = ""
+    tools: dict[str, ToolMark] = {}
+    """Each tool that the plan did not use before, as it was then."""
+
+
+class CommandTaken(Event, tag="CommandTaken"):
+    """Somebody asked something of the run, and it is done or under way. What follows are events of their own."""
+
+    key: str
+    command: str
+    by: str = ""
+    role: str = "person"
+
+
+class CommandRefused(Event, tag="CommandRefused"):
+    """Somebody asked something of the run that cannot be done."""
+
+    key: str
+    command: str
+    code: str
+    message: str
+    by: str = ""
+    role: str = "person"
+
+
+class SignalReceived(Event, tag="SignalReceived"):
+    """Something happened outside. A step that waits for it takes it; until one does, it is kept."""
+
+    name: str
+    data: Raw = NONE
+    blob: Blob | None = None
+
+
+class StepReopened(Event, tag="StepReopened"):
+    """A failed step is to be tried again, and what was skipped because of it."""
+
+    path: str
     by: str = ""
 
 
@@ -129,8 +171,8 @@ class StepSkipped(Event, tag="StepSkipped"):
     """The step will not run."""
 
     path: str
-    reason: Literal["condition", "absent", "dependency", "not_needed", "empty"]
-    """condition: its own `when`; absent: nothing it depends on is there; dependency: one failed;
+    reason: Literal["condition", "absent", "dependency", "not_needed", "empty", "command"]
+    """command: somebody said so; condition: its own `when`; absent: nothing it depends on is there; dependency: one failed;
     not_needed: a fallback whose target did not fail; empty: a composite that did nothing."""
     because: tuple[str, ...] = ()
 
@@ -238,6 +280,10 @@ class RunEnded(Event, tag="RunEnded"):
 AnyEvent = (
     RunStarted
     | PlanAdopted
+    | CommandTaken
+    | CommandRefused
+    | SignalReceived
+    | StepReopened
     | RunResumed
     | StepStarted
     | StepSucceeded

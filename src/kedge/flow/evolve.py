@@ -11,13 +11,19 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import Any
 
+import msgspec
+
 from kedge.flow import events as ev
-from kedge.flow.reopen import go_on_inside, reopen
+from kedge.flow.adopt import follow
+from kedge.flow.reopen import go_on_inside, reopen, reopen_step
 from kedge.flow.scopes import open_inner, open_scope
 from kedge.flow.settle import count_settled, settle, unblock
-from kedge.flow.state import Question, RunState, Span, StepState, Stored
+from kedge.flow.state import Question, RunState, Span, StepState, Stored, Version
 from kedge.flow.transitions import SETTLED, TABLE, illegal
 from kedge.flow.words import Blob, Outcome, StepStatus
+from kedge.plan.patch import Patch, apply
+
+decode_patch = msgspec.json.Decoder(Patch).decode
 
 _RUNNING = StepStatus.RUNNING  # as globals: an enum's members are looked up through its class each time
 _DONE = Outcome.DONE
@@ -55,11 +61,32 @@ def _stored(raw: ev.Raw, blob: Blob | None) -> Stored | None:
 def _run_started(state: RunState, event: ev.RunStarted) -> None:
     state.started_at = state.at
     state.inputs = bytes(event.inputs)
+    state.tools.update(event.tools)
 
 
 def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
     state.version = event.version
-    open_scope(state, state.root)
+    state.tools.update(event.tools)
+    if event.patch:
+        patch = decode_patch(event.patch)
+        follow(state, apply(state.plan, patch), patch)
+    else:
+        open_scope(state, state.root)
+    state.versions.append(
+        Version(event.version, state.plan, event.plan, state.at, state.seq, event.cause, event.by, event.why)
+    )
+
+
+def _command_taken(state: RunState, event: ev.CommandTaken) -> None:
+    state.commands[event.key] = ""
+
+
+def _command_refused(state: RunState, event: ev.CommandRefused) -> None:
+    state.commands[event.key] = event.message
+
+
+def _step_reopened(state: RunState, event: ev.StepReopened) -> None:
+    reopen_step(state, state.steps[event.path])
 
 
 def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
@@ -219,7 +246,10 @@ def _step_cancelled(state: RunState, event: ev.StepCancelled) -> None:
     step = _move(state, event)
     step.ended_at = state.at
     step.ended_seq = state.seq
-    count_settled(state, step, Outcome.CANCELLED)  # its dependents do not start: the run is ending
+    if step.unwanted:
+        settle(state, step, Outcome.ABSENT)
+    else:
+        count_settled(state, step, Outcome.CANCELLED)  # its dependents do not start: the run is ending
 
 
 def _step_in_doubt(state: RunState, event: ev.StepInDoubt) -> None:
@@ -300,6 +330,9 @@ def _limit_reached(state: RunState, event: ev.LimitReached) -> None:
 HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.RunStarted: _run_started,
     ev.PlanAdopted: _plan_adopted,
+    ev.CommandTaken: _command_taken,
+    ev.CommandRefused: _command_refused,
+    ev.StepReopened: _step_reopened,
     ev.RunResumed: _run_resumed,
     ev.RunPaused: _run_paused,
     ev.RunUnpaused: _run_unpaused,

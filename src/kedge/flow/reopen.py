@@ -6,7 +6,7 @@ started again like all others, and then go on with those of their children that 
 
 from __future__ import annotations
 
-from kedge.flow.scopes import let_go, watch_outer
+from kedge.flow.scopes import let_go, recount
 from kedge.flow.state import RunState, ScopeState, Span, StepState
 from kedge.flow.words import Outcome, StepStatus
 
@@ -20,6 +20,23 @@ def reopen(state: RunState) -> None:
     state.idle_ms += state.at - state.ended_at
     state.ended_at = 0
     _reopen_scope(state, state.root)
+
+
+def reopen_step(state: RunState, step: StepState) -> None:
+    """Of a run that goes on, one step that failed is tried again, and those that were skipped because of it."""
+    again: list[StepState] = []
+    _take_back(state, step, again)
+    for one in again:  # grows
+        if one.owner is None:
+            for index in one.node.consumers:
+                waiter = one.scope.steps[index]
+                if waiter.reason in ("dependency", "absent") and waiter.node.fallback_for < 0:
+                    _take_back(state, waiter, again)
+    for one in again:
+        if one.owner is None:
+            recount(one)
+    for one in again:
+        _go_on(state, one)
 
 
 def _reopen_scope(state: RunState, scope: ScopeState) -> None:
@@ -40,7 +57,7 @@ def _reopen_scope(state: RunState, scope: ScopeState) -> None:
             if waiter.reason == "absent":
                 _take_back(state, waiter, again)
     for step in again:
-        _count_waiting(step)
+        recount(step)
     for step in again:
         _go_on(state, step)
     if not scope.open:
@@ -141,19 +158,6 @@ def _keep_last(step: StepState) -> None:
     span = Span(start, step.ended_at, step.attempt, step.iteration, step.status.value)
     span.final = True
     spans.append(span)
-
-
-def _count_waiting(step: StepState) -> None:
-    node = step.node
-    steps = step.scope.steps
-    outcomes = [steps[index].outcome for index in node.deps]
-    step.missed = None
-    step.waiting = outcomes.count(None)
-    if node.fallback_for >= 0 and steps[node.fallback_for].status is not StepStatus.FAILED:
-        step.waiting += 1
-    step.troubled = any(outcome not in (None, Outcome.DONE) for outcome in outcomes)
-    if step.scope.owner is not None:
-        watch_outer(step)
 
 
 def _go_on(state: RunState, step: StepState) -> None:

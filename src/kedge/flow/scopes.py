@@ -57,6 +57,28 @@ def watch_outer(step: StepState) -> None:
             step.troubled = True
 
 
+def unwatch(step: StepState) -> None:
+    """Outer steps need not tell it any more that they have settled."""
+    for name, (level, _) in step.node.places.items():
+        watchers = step.needed(name).watchers if level else None
+        if watchers and step in watchers:
+            watchers.remove(step)
+
+
+def recount(step: StepState) -> None:
+    """How many of those that it waits for have not settled, and whether they did well."""
+    node = step.node
+    steps = step.scope.steps
+    outcomes = [steps[index].outcome for index in node.deps]
+    step.missed = None
+    step.waiting = outcomes.count(None)
+    if node.fallback_for >= 0 and steps[node.fallback_for].status is not StepStatus.FAILED:
+        step.waiting += 1
+    step.troubled = any(outcome not in (None, Outcome.DONE) for outcome in outcomes)
+    if step.scope.owner is not None:
+        watch_outer(step)
+
+
 def open_inner(state: RunState, step: StepState, scope: Scope) -> None:
     """The children of a composite, for its first attempt, another one, or another round."""
     turn = f"#{step.iteration}" if step.node.step.loop is not None else ""

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kedge.base.codec import decode
 from kedge.base.errors import InternalError, NotFound
 from kedge.base.limits import DEFAULT_LIMITS, Limits
-from kedge.flow.events import QuestionAsked, Raw
+from kedge.flow.events import QuestionAsked, Raw, ToolMark
 from kedge.flow.program import Node, Program, Scope
 from kedge.flow.words import ENDED, Blob, Failure, Outcome, RunStatus, StepStatus
 from kedge.plan.model import Plan
@@ -51,7 +51,7 @@ class StepState:
         "attempt", "attempt_at", "because", "ended_at", "ended_seq", "error", "generation", "index",
         "inner", "items", "items_split", "items_value", "iteration", "missed", "node", "open", "outcome",
         "owner", "path", "ready_at", "reason", "result", "rounds", "scope", "spans", "stand_in",
-        "started_at", "starts", "status", "troubled", "waiting", "wake_at", "watchers",
+        "started_at", "starts", "status", "troubled", "unwanted", "waiting", "wake_at", "watchers",
     )  # fmt: skip
 
     def __init__(self, node: Node, path: str, scope: ScopeState, waiting: int) -> None:
@@ -68,6 +68,8 @@ class StepState:
         self.missed: frozenset[str] | None = None
         """With `join: any`: what had not settled when the step was let go. It stays absent for this step,
         whatever becomes of it, or a second attempt would be given other arguments than the first."""
+        self.unwanted = False
+        """It runs, and the plan has been changed since: it is to stop, and nothing fails for it."""
         self.starts = 0
         self.attempt = 0
         self.iteration = 0
@@ -150,6 +152,20 @@ class ScopeState:
         """How long the round or attempt was waited for: a delay or a backoff."""
 
 
+class Version(NamedTuple):
+    """A plan that the run has followed."""
+
+    number: int
+    plan: Plan
+    id: str
+    """The plan's content hash."""
+    at: int
+    seq: int
+    cause: str
+    by: str
+    why: str
+
+
 class Question:
     """Something only a person (or a late result) can decide."""
 
@@ -193,6 +209,12 @@ class RunState:
         """Name of the limit that a person chose to stop at."""
         self.extended: dict[str, float] = {}
         """Limits that a person raised."""
+        self.versions: list[Version] = []
+        """Every plan it has followed, the first one first."""
+        self.commands: dict[str, str] = {}
+        """By key, what became of each command: empty if it was taken, else why not."""
+        self.tools: dict[str, ToolMark] = {}
+        """What each tool was when the run began, or when the plan came to need it."""
         self.accepted_tools: dict[str, str] = {}
         """Hashes of tools that are not what they were when the run began, and that a person took."""
         self.parallel = int(self.limit("parallel"))

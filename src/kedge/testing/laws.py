@@ -17,7 +17,7 @@ from kedge.flow.words import Outcome, StepStatus
 _SETTLED_AS = {
     StepStatus.DONE: {Outcome.DONE},
     StepStatus.SKIPPED: {Outcome.ABSENT, Outcome.FAILED},
-    StepStatus.CANCELLED: {Outcome.CANCELLED},
+    StepStatus.CANCELLED: {Outcome.CANCELLED, Outcome.ABSENT},  # absent: stopped because the plan changed
     StepStatus.FAILED: {None, Outcome.FAILED, Outcome.ABSENT, Outcome.DONE},  # None: its fallback is on
 }
 

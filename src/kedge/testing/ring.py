@@ -18,10 +18,11 @@ from collections.abc import Mapping
 from typing import Any, Self, cast
 
 from kedge.base.codec import decode, encode
-from kedge.base.errors import Category, InvalidPlan
+from kedge.base.errors import Category, InvalidPlan, KedgeError
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.checks import check
 from kedge.flow import inputs as inp
+from kedge.flow.commands import KINDS
 from kedge.flow.decide import decide
 from kedge.flow.due import due, next_wake
 from kedge.flow.events import AnyEvent, PlanAdopted, Raw, RunStarted, decode_event, encode_event, kind_of
@@ -159,7 +160,7 @@ class Ring(Seen):
         findings = check(self.plan, catalog, limits=limits)
         if not findings.ok:
             raise InvalidPlan("\n".join(map(str, findings.errors)), findings)
-        self._program = compile_plan(self.plan, catalog)
+        self._tools = catalog
         self.state = self._new_state()
         self._shadow = self._new_state()
         self.laws = True
@@ -173,7 +174,7 @@ class Ring(Seen):
         )
 
     def _new_state(self) -> RunState:
-        state = RunState("r", self._program, self._inputs, self._limits)
+        state = RunState("r", compile_plan(self.plan, self._tools), self._inputs, self._limits)
         state.fetch = self.blobs.__getitem__
         return state
 
@@ -216,9 +217,9 @@ class Ring(Seen):
         self.now_ms += ms
         return self.put(inp.Ticked())
 
-    def send(self, kind: Any, **more: Any) -> Self:
+    def send(self, kind: str, **more: Any) -> Self:
         """A command; what the run refuses is raised."""
-        return self.put(inp.Command(kind, **more))
+        return self.put(KINDS[kind](**more))
 
     def answer(self, answer: str, value: Any = None, question: str = "") -> Self:
         """Answer a question, the only open one if none is named."""
@@ -246,11 +247,18 @@ class Ring(Seen):
     def put(self, *given: inp.Input) -> Self:
         """One turn with these inputs."""
         turn = Turn(self.state, self.now_ms)
+        refusal: KedgeError | None = None
         for one in given:
             if isinstance(one, inp.Returned | inp.Raised):
                 self._landed(one.path, one.starts)
-            decide(turn, one)
-        return self._end(turn)
+            try:
+                decide(turn, one)
+            except KedgeError as error:  # a command: that it was refused may stand in the log
+                refusal = error
+        self._end(turn)
+        if refusal is not None:
+            raise refusal
+        return self
 
     # --- inside
 

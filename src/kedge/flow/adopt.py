@@ -1,0 +1,137 @@
+"""The run follows another version of its plan. Part of `evolve`: called from nowhere else.
+
+What has run stays as it is; steps that come are added to every scope that is open, steps that go leave
+it, and those that read or wait for something else now are counted anew. Work is in proportion to the
+change, not to the run.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify
+
+from kedge.flow.program import Node, Scope
+from kedge.flow.revise import Change, plan_change, revise
+from kedge.flow.scopes import let_go, recount, unwatch
+from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.words import StepStatus
+from kedge.plan.model import Plan
+from kedge.plan.patch import Patch
+
+MOVABLE = frozenset({StepStatus.PENDING, StepStatus.READY})
+"""Steps that stand so have not begun: what they wait for can still be another thing."""
+
+
+def follow(state: RunState, plan: Plan, patch: Patch) -> None:
+    """Let the run follow `plan`, which `patch` made of the one before."""
+    effects = {name: mark.effect for name, mark in state.tools.items()}
+    revision, change = plan_change(state.program, plan, effects)
+    moved = _affected(state, change)
+    for step in moved:
+        unwatch(step)
+    _take_off(state, moved)
+    open_scopes = {change.scope: live_scopes(state, change.scope) for change in change.scopes}
+    gone = {node for one in change.scopes for node in one.gone}
+    revise(revision, change)
+    for scope, states in open_scopes.items():
+        fresh = next(one.fresh for one in change.scopes if one.scope is scope)
+        for live in states:
+            _leave(state, live, gone)
+            moved += _join(state, live, fresh)
+    for step in moved:
+        if step.node not in gone:
+            step.status = StepStatus.PENDING
+            recount(step)
+    for step in moved:
+        if step.node not in gone:
+            let_go(state, step)
+    for path in patch.cancel:
+        state.steps[path].unwanted = True
+
+
+def live_scopes(state: RunState, scope: Scope) -> list[ScopeState]:
+    """The instances of a scope whose steps are part of the run: one for each item, and none before it began."""
+    if scope.owner is None:
+        return [state.root]
+    outer = scope.outer
+    if outer is None:
+        return []
+    found: list[ScopeState] = []
+    for around in live_scopes(state, outer):
+        step = around.steps[scope.owner.index]
+        for one in step.items if step.items is not None else (step,):
+            if one.inner is not None and not one.inner.replaced and one.outcome is None:
+                found.append(one.inner)
+    return found
+
+
+def _affected(state: RunState, change: Change) -> list[StepState]:
+    """Steps in being that have not begun and are not what they were."""
+    found: list[StepState] = []
+    by_scope: dict[Scope, list[Node]] = {}
+    for scope in state.program.scopes():
+        nodes = [
+            node
+            for node in change.altered
+            if node.index < len(scope.nodes) and scope.nodes[node.index] is node
+        ]
+        if nodes:
+            by_scope[scope] = nodes
+    for scope, nodes in by_scope.items():
+        for live in live_scopes(state, scope):
+            steps = (live.steps[node.index] for node in nodes)
+            found += [step for step in steps if step.status in MOVABLE and step.inner is None]
+    return found
+
+
+def _take_off(state: RunState, steps: list[StepState]) -> None:
+    """What is about to start, or to be looked at, is not: it is let go again as it is then."""
+    off = {step for step in steps if step.status is StepStatus.READY}
+    if not off:
+        return
+    state.ready = [entry for entry in state.ready if entry[2] not in off]
+    heapify(state.ready)
+    for name, heap in list(state.parked.items()):
+        kept = [entry for entry in heap if entry[2] not in off]
+        heapify(kept)
+        state.parked[name] = kept
+        if not kept:
+            del state.parked[name]
+    for _ in range(len(state.fresh)):
+        step = state.fresh.popleft()
+        if step not in off:
+            state.fresh.append(step)
+
+
+def _leave(state: RunState, live: ScopeState, gone: set[Node]) -> None:
+    kept: list[StepState] = []
+    for step in live.steps:
+        if step.node not in gone:
+            kept.append(step)
+            continue
+        unwatch(step)
+        _take_off(state, [step])
+        step.status = StepStatus.CANCELLED  # whatever still holds it finds nothing to do
+        del state.steps[step.path]
+        if step.starts:
+            state.retired[step.path] = step.starts
+        state.total -= 1
+        if step.outcome is None:
+            live.open -= 1
+        else:
+            state.settled -= 1
+    live.steps = kept
+    if not live.open:
+        state.closing.append(live.owner)
+
+
+def _join(state: RunState, live: ScopeState, fresh: tuple[Node, ...]) -> list[StepState]:
+    added = [StepState(node, live.prefix + node.id, live, 0) for node in fresh]
+    for step in added:
+        state.steps[step.path] = step
+        if live.owner is not None:
+            step.generation = live.owner.generation
+        step.starts = state.retired.pop(step.path, 0)
+    live.steps += added
+    live.open += len(added)
+    state.total += len(added)
+    return added
