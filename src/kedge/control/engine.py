@@ -93,7 +93,7 @@ class Engine:
         self._workshop = Workshop(self.registry, gates, self.limits)
         self._owns_journal = isinstance(self._store, str | Path)
         self._journal = open_journal(self._store) if isinstance(self._store, str | Path) else self._store
-        self._writer = Writer(self._journal)
+        self._writer = Writer(self._journal, self._clock)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -174,7 +174,7 @@ class Engine:
         journal, plan_id = self._opened(), digest(document)
         lease = journal.claim(run_id, self._clock.now_ms())
         state = RunState(run_id, program, inputs, self.limits)
-        log = RunLog(lease, 0, 0, 0)
+        log = RunLog(lease, 0, 0, 0, self._clock)
         run = self._drive(state, log, Blobs(journal), plan_id)
         turn = Turn(state, self._clock.now_ms())
         goal, tools = program.plan.goal, self._marks(program)
@@ -267,7 +267,8 @@ class Engine:
         entries = journal.read(run_id)
         state, started, driven_s = fold(run_id, entries, blobs.fetch, self.registry.catalog, self.limits)
         head = journal.head(run_id)
-        log = RunLog(lease, entries[-1].seq, entries[-1].chain, head.bytes if head else 0)
+        size = head.bytes if head else 0
+        log = RunLog(lease, entries[-1].seq, entries[-1].chain, size, self._clock)
         run = self._drive(state, log, blobs, started.plan, driven_s)
         if state.ended and not (retry_failed and state.end is not RunStatus.DONE):
             self._retire(run)

@@ -177,7 +177,7 @@ class Attempts:
         workshop.runs.add(self)
         self._give = workshop.gates.give
         self._live: dict[str, Attempt] = {}
-        self._given_up: set[asyncio.Task[None]] = set()
+        self._given_up: dict[asyncio.Task[None], None] = {}
         """Tasks that ignore being cancelled."""
         self._none_live: asyncio.Event | None = None
         self._callees: dict[str | None, Callee] = {}
@@ -396,8 +396,8 @@ class Attempts:
         if attempt.task is None:
             self.workshop.threads.give_up()
         else:
-            self._given_up.add(attempt.task)
-            attempt.task.add_done_callback(self._given_up.discard)
+            self._given_up[attempt.task] = None
+            attempt.task.add_done_callback(self._given_up.pop)
         if verdict is not None:
             self._put(Raised(attempt.path, attempt.starts, verdict, _jitter(attempt)))
 
@@ -448,7 +448,7 @@ class Attempts:
             if attempt.task is None:
                 self.workshop.threads.give_up()
             else:
-                self._given_up.add(attempt.task)
+                self._given_up[attempt.task] = None
         self._live.clear()
         await self.end_given_up()
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from kedge.base.clock import Clock
 from kedge.base.errors import InternalError, NotOwner, StoreDamaged, StoreFull
 from kedge.engine.log import RunLog
 from kedge.engine.ports import Journal
@@ -39,8 +39,9 @@ _log = logging.getLogger("kedge.writer")
 class Writer:
     """Commits what the logs of this process hold back."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
+        self._now_s = clock.monotonic_s
         self._loop = asyncio.get_running_loop()
         self._dirty: dict[str, RunLog] = {}
         self._thread: ThreadPoolExecutor | None = None
@@ -82,7 +83,7 @@ class Writer:
         """Where commits are made in the loop, the alarm sees to it that none is."""
         if not (self._busy or self.full) or log.seq == log.durable_seq:
             return False
-        return time.monotonic() - log.oldest_s >= MAX_BEHIND_S
+        return self._now_s() - log.oldest_s >= MAX_BEHIND_S
 
     def when_written(self, callback: Callable[[], object]) -> None:
         """Call back once after the next commit."""
@@ -135,9 +136,9 @@ class Writer:
         return quick
 
     def _commit(self, batch: list[tuple[RunLog, Append]], patience_s: float) -> None:
-        started = time.perf_counter()
+        started = self._now_s()
         self._journal.commit([append for _, append in batch], patience_s)
-        took = time.perf_counter() - started
+        took = self._now_s() - started
         for _, append in batch:  # many rows take time without being the disk's doing: about 2 µs each
             took -= len(append.entries) * 2e-6
         self._sync_s = min(max(1e-6, took), self._sync_s * 1.25)
