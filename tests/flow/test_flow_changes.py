@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kedge.base.errors import InvalidPlan, KedgeError, Refused
-from kedge.flow.program import Program, compile_plan
 from kedge.plan.parts import Step
 from kedge.plan.patch import Addition, Patch
+from kedge.testing.programs import check_program
 from kedge.testing.ring import Ring
 
 
@@ -25,48 +25,10 @@ def made(id_: str, **fields: Any) -> Step:
     return Step(id=id_, **{"tool": "t", **fields})
 
 
-def shape(program: Program) -> dict[str, Any]:
-    """The compiled plan by names: what a fresh compilation of the same plan must come to."""
-    found: dict[str, Any] = {}
-    todo = [("", program.root)]
-    while todo:
-        prefix, scope = todo.pop()
-        ids = [node.id for node in scope.nodes]
-        assert scope.by_id == {id_: index for index, id_ in enumerate(ids)}
-        for node in scope.nodes:
-            assert scope.nodes[node.index] is node
-            found[prefix + node.id] = (
-                sorted(ids[dep] for dep in node.deps),
-                sorted(ids[index] for index in node.consumers),
-                {name: (level, _name(scope, level, index)) for name, (level, index) in node.places.items()},
-                sorted(node.outer) != [] ,
-                [ids[hole] for hole in node.holes] if node.holes is not None else None,
-                ids[node.fallback] if node.fallback >= 0 else "",
-                ids[node.fallback_for] if node.fallback_for >= 0 else "",
-                node.effect, node.step, node.plain,
-            )
-            if node.scope is not None:
-                assert node.scope.owner is node
-                assert node.scope.outer is scope
-                todo.append((f"{prefix}{node.id}/", node.scope))
-    return found
-
-
-def _name(scope: Any, level: int, index: int) -> str:
-    for _ in range(level):
-        scope = scope.outer
-    return scope.nodes[index].id
-
-
-def same_as_compiled_anew(ring: Ring) -> None:
-    anew = compile_plan(ring.state.plan, ring.state.program.catalog)
-    assert shape(ring.state.program) == shape(anew)
-
-
 def test_an_injected_step_runs_when_what_it_reads_is_there():
     run = ring(step("a"), step("b", after=["a"]))
     run.send("inject", step=made("c", args={"x": "${a}"}))
-    same_as_compiled_anew(run)
+    check_program(run.state)
     run.finish("a", 1)
     assert run.calls == ["b", "c"]
     assert run.args("c") == {"x": 1}
@@ -81,7 +43,7 @@ def test_an_injected_step_of_which_all_is_there_starts_at_once():
 def test_a_removed_step_never_runs_and_nothing_waits_for_it():
     run = ring(step("a"), step("b", after=["a"]), step("c", after=["b", "a"]))
     run.send("edit", patch=Patch(remove=("b",), change={"c": {"after": ["a"]}}))
-    same_as_compiled_anew(run)
+    check_program(run.state)
     run.finish("a")
     assert run.calls == ["c"]
     assert "b" not in run.state.steps
@@ -90,7 +52,7 @@ def test_a_removed_step_never_runs_and_nothing_waits_for_it():
 def test_a_rewired_step_waits_for_the_other_one():
     run = ring(step("a"), step("b"), step("c", args={"x": "${a}"}))
     run.send("rewire", step="c", reads={"a": "b"})
-    same_as_compiled_anew(run)
+    check_program(run.state)
     run.finish("a", 1)
     assert run.calls == ["b"]
     run.finish("b", 2)
@@ -98,14 +60,14 @@ def test_a_rewired_step_waits_for_the_other_one():
 
 
 def test_a_step_that_was_ready_waits_again_if_it_has_to():
-    run = ring(step("a"), step("b"), step("c", after=["a"]), limits=None) if False else ring(step("a"), step("b"))
+    run = ring(step("a"), step("b"))
     run.send("pause")
     run.finish("a")
     run.send("inject", step=made("c"))
     run.send("inject", step=made("d", after=("b",)))
     run.send("rewire", step="d", reads={"b": "a"})
     run.send("unpause")
-    assert run.calls == ["b", "d", "c"] or run.calls == ["b", "c", "d"]
+    assert sorted(run.calls) == ["b", "c", "d"]
 
 
 def test_a_failed_step_gets_its_fallback_before_it_counts():
@@ -125,7 +87,7 @@ def test_steps_come_to_every_item_that_is_open_and_to_those_to_come():
     with pytest.raises(KeyError):
         run.step("each[0]/in2")
     run.send("inject", step=made("in2", args={"x": "${item}"}), into="each")
-    same_as_compiled_anew(run)
+    check_program(run.state)
     assert run.calls == ["each[1]/in1", "each[1]/in2"]
     run.finish("each[1]/in1").finish("each[1]/in2")
     assert run.status() == "done"
@@ -196,7 +158,7 @@ def test_rollback_follows_the_earlier_plan_and_keeps_what_is_finished():
     assert [one.cause for one in run.state.versions] == ["start", "inject", "inject", "rollback"]
     assert run.state.version == 4
     assert set(run.state.steps) == {"a", "b", "c"}
-    same_as_compiled_anew(run)
+    check_program(run.state)
 
 
 def test_a_failed_step_is_tried_again_on_command():
@@ -234,7 +196,7 @@ def test_versions_survive_a_crash():
     run = ring(step("a"), step("b", after=["a"]))
     run.send("inject", step=made("c", after=("a",)), why="because")
     run.crash().resume()
-    same_as_compiled_anew(run)
+    check_program(run.state)
     assert run.state.versions[1].why == "because"
     run.finish("a")
     assert run.calls == ["b", "c"]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kedge.base.errors import Category, InvalidPlan
+from kedge.base.errors import Category, InvalidPlan, KedgeError
 from kedge.flow.events import RunResumed, StepStarted, StepSucceeded
 from kedge.flow.inputs import Input, Raised, Returned
 from kedge.flow.words import Failure
 from kedge.testing.authors import TOOLS, Author
+from kedge.testing.editors import Editor
+from kedge.testing.programs import check_program
 from kedge.testing.ring import Places, Ring
 
 EXAMPLES = int(os.environ.get("KEDGE_FLOW_EXAMPLES", "150"))
@@ -28,6 +31,7 @@ class World:
         self.luck = luck
         self.calm = calm
         self.heard: list[Input] = []
+        self.editor = Editor(luck) if luck.randrange(2) else None
 
     def live(self) -> None:
         for _ in range(self.luck.randint(0, 30)):
@@ -45,12 +49,16 @@ class World:
             ring.crash().resume(changed_tools=self.luck.choice([{}, {}, {"send": "new"}]))
         elif what < 76 and not ring.state.cancelling:
             ring.send("unpause" if ring.state.paused else "pause")
-        elif what < 80 and self.heard:
+        elif what < 78 and self.heard:
             ring.put(self.luck.choice(self.heard))  # said twice, or late
-        elif what < 90:
+        elif what < 83:
             self.answer_one()
-        elif what < 94 and not self.calm:
+        elif what < 85 and not self.calm:
             ring.send("cancel")
+        elif self.editor is not None:
+            with suppress(KedgeError):
+                ring.put(self.editor.edit(ring.state))
+            check_program(ring.state)
 
     def word(self, path: str) -> Input:
         starts = self.ring.step(path).starts

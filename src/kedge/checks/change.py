@@ -55,6 +55,9 @@ def check_change(
 def _is_ours(found: Finding, focus: set[str]) -> bool:
     if found.code == "cycle":
         return False  # looked for in the whole plan
+    if found.code == "two_fallbacks":  # told of the later one of the two
+        around = _prefix(found.step)
+        return any(around + name in focus for name in found.names)
     return found.step in focus if found.step else found.severity == "error"
 
 
@@ -144,7 +147,9 @@ class _Excerpt:
             if found := self._tree.find(name, prefix):
                 self._keep(found)
         target = prefix + step.fallback_for if step.fallback_for is not None else ""
-        while target and self._tree.get(target) is not None:
+        seen: set[str] = set()  # fallbacks of each other are a ring, which is told elsewhere
+        while target not in seen and self._tree.get(target) is not None:
+            seen.add(target)
             self._keep(target)
             other = self._known(target).fallback if target not in self._focus else ""
             if other:

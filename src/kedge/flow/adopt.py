@@ -7,18 +7,14 @@ change, not to the run.
 
 from __future__ import annotations
 
-from heapq import heapify
-
 from kedge.flow.program import Node, Scope
 from kedge.flow.revise import Change, plan_change, revise
-from kedge.flow.scopes import let_go, recount, unwatch
+from kedge.flow.scopes import add_missing, let_go, recount, unwatch
+from kedge.flow.settle import hold_back, is_movable, settle
 from kedge.flow.state import RunState, ScopeState, StepState
-from kedge.flow.words import StepStatus
+from kedge.flow.words import Outcome, StepStatus
 from kedge.plan.model import Plan
 from kedge.plan.patch import Patch
-
-MOVABLE = frozenset({StepStatus.PENDING, StepStatus.READY})
-"""Steps that stand so have not begun: what they wait for can still be another thing."""
 
 
 def follow(state: RunState, plan: Plan, patch: Patch) -> None:
@@ -26,17 +22,17 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
     effects = {name: mark.effect for name, mark in state.tools.items()}
     revision, change = plan_change(state.program, plan, effects)
     moved = _affected(state, change)
+    deserted = _deserted(state, change)
     for step in moved:
         unwatch(step)
-    _take_off(state, moved)
+    hold_back(state, moved)
     open_scopes = {change.scope: live_scopes(state, change.scope) for change in change.scopes}
     gone = {node for one in change.scopes for node in one.gone}
     revise(revision, change)
-    for scope, states in open_scopes.items():
-        fresh = next(one.fresh for one in change.scopes if one.scope is scope)
+    for states in open_scopes.values():
         for live in states:
             _leave(state, live, gone)
-            moved += _join(state, live, fresh)
+            moved += add_missing(state, live)
     for step in moved:
         if step.node not in gone:
             step.status = StepStatus.PENDING
@@ -44,6 +40,9 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
     for step in moved:
         if step.node not in gone:
             let_go(state, step)
+    for step in deserted:
+        if step.node.fallback < 0 and step.outcome is None and step.node not in gone:
+            settle(state, step, Outcome.FAILED if step.node.required else Outcome.ABSENT)
     for path in patch.cancel:
         state.steps[path].unwanted = True
 
@@ -79,27 +78,20 @@ def _affected(state: RunState, change: Change) -> list[StepState]:
     for scope, nodes in by_scope.items():
         for live in live_scopes(state, scope):
             steps = (live.steps[node.index] for node in nodes)
-            found += [step for step in steps if step.status in MOVABLE and step.inner is None]
+            found += [step for step in steps if is_movable(step)]
     return found
 
 
-def _take_off(state: RunState, steps: list[StepState]) -> None:
-    """What is about to start, or to be looked at, is not: it is let go again as it is then."""
-    off = {step for step in steps if step.status is StepStatus.READY}
-    if not off:
-        return
-    state.ready = [entry for entry in state.ready if entry[2] not in off]
-    heapify(state.ready)
-    for name, heap in list(state.parked.items()):
-        kept = [entry for entry in heap if entry[2] not in off]
-        heapify(kept)
-        state.parked[name] = kept
-        if not kept:
-            del state.parked[name]
-    for _ in range(len(state.fresh)):
-        step = state.fresh.popleft()
-        if step not in off:
-            state.fresh.append(step)
+def _deserted(state: RunState, change: Change) -> list[StepState]:
+    """Failed steps that wait for a fallback which goes, or comes to stand in for another step."""
+    found: list[StepState] = []
+    leaving = {*change.altered, *(node for one in change.scopes for node in one.gone)}
+    for scope in state.program.scopes():
+        targets = [node.fallback_for for node in scope.nodes if node in leaving and node.fallback_for >= 0]
+        for live in live_scopes(state, scope) if targets else ():
+            steps = (live.steps[index] for index in targets)
+            found += [s for s in steps if s.status is StepStatus.FAILED and s.outcome is None]
+    return found
 
 
 def _leave(state: RunState, live: ScopeState, gone: set[Node]) -> None:
@@ -109,7 +101,7 @@ def _leave(state: RunState, live: ScopeState, gone: set[Node]) -> None:
             kept.append(step)
             continue
         unwatch(step)
-        _take_off(state, [step])
+        hold_back(state, [step])
         step.status = StepStatus.CANCELLED  # whatever still holds it finds nothing to do
         del state.steps[step.path]
         if step.starts:
@@ -122,16 +114,3 @@ def _leave(state: RunState, live: ScopeState, gone: set[Node]) -> None:
     live.steps = kept
     if not live.open:
         state.closing.append(live.owner)
-
-
-def _join(state: RunState, live: ScopeState, fresh: tuple[Node, ...]) -> list[StepState]:
-    added = [StepState(node, live.prefix + node.id, live, 0) for node in fresh]
-    for step in added:
-        state.steps[step.path] = step
-        if live.owner is not None:
-            step.generation = live.owner.generation
-        step.starts = state.retired.pop(step.path, 0)
-    live.steps += added
-    live.open += len(added)
-    state.total += len(added)
-    return added

@@ -14,13 +14,12 @@ import msgspec
 from kedge.base.codec import digest
 from kedge.base.errors import InvalidPlan, NotFound, Refused
 from kedge.flow import events as ev
-from kedge.flow.adopt import live_scopes
 from kedge.flow.program import Node, Scope
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import StepStatus
 from kedge.plan.findings import Finding, invalid
-from kedge.plan.model import Plan
+from kedge.plan.model import Plan, Step
 from kedge.plan.patch import Patch, apply, between
 from kedge.plan.places import at
 
@@ -46,7 +45,7 @@ def changed(state: RunState, patch: Patch, cause: str, by: str) -> Act:
     if patch.is_empty:
         raise Refused("it changes nothing", code="empty_patch")
     plan = apply(state.plan, patch)
-    faults = list(_unlawful(state, patch))
+    faults = list(_unlawful(state, plan, patch))
     if faults:
         raise invalid(faults)
     _refuse_faults(state, plan, patch)
@@ -82,7 +81,7 @@ def _is_running(state: RunState, path: str) -> bool:
 
 
 def instances(state: RunState, path: str) -> list[StepState]:
-    """The steps in being that a path of the plan stands for: several inside a foreach."""
+    """The steps that a path of the plan stands for: one for each item or round there has been."""
     scope: Scope | None = state.program.root
     *outer, last = path.split("/")
     for id_ in outer:
@@ -91,10 +90,12 @@ def instances(state: RunState, path: str) -> list[StepState]:
     if scope is None or last not in scope.by_id:
         return []
     node: Node = scope.nodes[scope.by_id[last]]
-    return [live.steps[node.index] for live in live_scopes(state, scope)]
+    if scope is state.program.root:
+        return [state.root.steps[node.index]]
+    return [step for step in state.steps.values() if step.node is node and step.owner is None]
 
 
-def _unlawful(state: RunState, patch: Patch) -> Iterator[Finding]:
+def _unlawful(state: RunState, plan: Plan, patch: Patch) -> Iterator[Finding]:
     for number, path in enumerate(patch.remove):
         yield from _fixed(state, path, "removed", f"remove[{number}]")
     for path, fields in patch.change.items():
@@ -111,7 +112,8 @@ def _unlawful(state: RunState, patch: Patch) -> Iterator[Finding]:
                 _running(state),
             )  # fmt: skip
     for number, addition in enumerate(patch.add):
-        yield from _misplaced(state, addition.into, addition.step.fallback_for, f"add[{number}]")
+        yield from _misplaced(state, addition.into, f"add[{number}]")
+    yield from _needless(state, plan, patch)
 
 
 def _fixed(state: RunState, path: str, what: str, place: str = "") -> Iterator[Finding]:
@@ -127,20 +129,37 @@ def _fixed(state: RunState, path: str, what: str, place: str = "") -> Iterator[F
         return
 
 
-def _misplaced(state: RunState, into: str, target: str | None, place: str) -> Iterator[Finding]:
-    if into:
-        around = instances(state, into)
-        if around and all(step.outcome is not None for step in around):
-            yield _fault(
-                "fixed_step", f"{place}.into", into, f"{into} has ended: nothing can be added to it", ()
-            )
-            return
-    if target is None:
-        return
-    for step in instances(state, f"{into}/{target}" if into else target):
-        if step.outcome is not None:
-            text = f"{step.path} is {step.status}: it needs no fallback any more"
-            yield _fault("fixed_step", f"{place}.step.fallback_for", step.path, text, ())
+def _misplaced(state: RunState, into: str, place: str) -> Iterator[Finding]:
+    around = instances(state, into) if into else []
+    if around and all(step.outcome is not None for step in around):
+        yield _fault("fixed_step", f"{place}.into", into, f"{into} has ended: nothing can be added to it", ())
+
+
+def _needless(state: RunState, plan: Plan, patch: Patch) -> Iterator[Finding]:
+    """Steps that would come to stand in for one that has settled."""
+    added = (f"{one.into}/{one.step.id}" if one.into else one.step.id for one in patch.add)
+    for path in (*patch.change, *patch.rewire, *added):
+        step, before = step_at(plan, path), step_at(state.plan, path)
+        if step is None or step.fallback_for in (None, before.fallback_for if before is not None else None):
+            continue
+        around = path.rpartition("/")[0]
+        for target in instances(state, f"{around}/{step.fallback_for}" if around else str(step.fallback_for)):
+            if target.outcome is not None:
+                text = f"{target.path} is {target.status}: it needs no fallback any more"
+                yield _fault("fixed_step", at("fallback_for", path), target.path, text, ())
+                break
+
+
+def step_at(plan: Plan, path: str) -> Step | None:
+    """The plan's step at a path."""
+    steps: tuple[Step, ...] | None = plan.steps
+    step: Step | None = None
+    for id_ in path.split("/"):
+        step = next((one for one in steps or () if one.id == id_), None)
+        if step is None:
+            return None
+        steps = step.steps
+    return step
 
 
 def _fault(

@@ -6,7 +6,8 @@ started again like all others, and then go on with those of their children that 
 
 from __future__ import annotations
 
-from kedge.flow.scopes import let_go, recount
+from kedge.flow.scopes import add_missing, let_go, recount, unwatch
+from kedge.flow.settle import hold_back, is_movable
 from kedge.flow.state import RunState, ScopeState, Span, StepState
 from kedge.flow.words import Outcome, StepStatus
 
@@ -32,16 +33,28 @@ def reopen_step(state: RunState, step: StepState) -> None:
                 waiter = one.scope.steps[index]
                 if waiter.reason in ("dependency", "absent") and waiter.node.fallback_for < 0:
                     _take_back(state, waiter, again)
-    for one in again:
+    taken = set(again)
+    waiting = [
+        one for one in state.steps.values() if is_movable(one) and one not in taken and _needs(one, taken)
+    ]
+    hold_back(state, waiting)
+    for one in waiting:
+        unwatch(one)
+        one.status = StepStatus.PENDING
+    for one in (*again, *waiting):
         if one.owner is None:
             recount(one)
-    for one in again:
+    for one in (*again, *waiting):
         _go_on(state, one)
 
 
+def _needs(step: StepState, taken: set[StepState]) -> bool:
+    return any(step.needed(name) in taken for name in step.node.places)
+
+
 def _reopen_scope(state: RunState, scope: ScopeState) -> None:
-    again: list[StepState] = []
-    for step in scope.steps:
+    again = add_missing(state, scope)
+    for step in scope.steps[: len(scope.steps) - len(again)]:
         if step.node.fallback_for >= 0:
             continue  # goes with its target
         doubt = _doubt_in_chain(step)

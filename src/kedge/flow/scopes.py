@@ -34,6 +34,22 @@ def open_scope(state: RunState, scope: ScopeState) -> None:
         state.closing.append(owner)
 
 
+def add_missing(state: RunState, scope: ScopeState) -> list[StepState]:
+    """Bring steps into being that came to the plan after the scope was opened."""
+    added = [
+        StepState(node, scope.prefix + node.id, scope, 0) for node in scope.scope.nodes[len(scope.steps) :]
+    ]
+    for step in added:
+        state.steps[step.path] = step
+        if scope.owner is not None:
+            step.generation = scope.owner.generation
+        step.starts = state.retired.pop(step.path, 0)
+    scope.steps += added
+    scope.open += len(added)
+    state.total += len(added)
+    return added
+
+
 def let_go(state: RunState, step: StepState) -> None:
     """Free the step if nothing holds it, or if it need not wait for all."""
     if not step.waiting:

@@ -6,7 +6,7 @@ its dependents wait until the pair has settled, and see the target's id with the
 
 from __future__ import annotations
 
-from heapq import heappush
+from heapq import heapify, heappush
 
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
@@ -24,10 +24,11 @@ def settle(state: RunState, step: StepState, outcome: Outcome) -> None:
     node = step.node
     if node.fallback >= 0:
         fallback = step.scope.steps[node.fallback]
-        if step.status is StepStatus.FAILED:
+        if step.status is not StepStatus.FAILED:
+            _dismiss(state, fallback)
+        elif fallback.status is not StepStatus.SKIPPED:  # somebody may have ruled it out beforehand
             _release(state, fallback)
             return
-        _dismiss(state, fallback)
     _conclude(state, step, outcome)
     if node.fallback_for >= 0:
         _stand_in(state, step)
@@ -141,3 +142,28 @@ def unblock(state: RunState, step: StepState, *, again: bool = False) -> None:
         heappush(state.ready, (node.rank, order, step))
     else:
         state.fresh.append(step)
+
+
+def is_movable(step: StepState) -> bool:
+    """It has not begun: what it waits for can still be another thing."""
+    begun = step.inner is not None or step.items is not None or step.reason == "not_needed"
+    return step.status in (_PENDING, _READY) and step.owner is None and not begun
+
+
+def hold_back(state: RunState, steps: list[StepState]) -> None:
+    """The opposite of unblocking: what was about to start, or to be looked at, is not any more."""
+    off = {step for step in steps if step.status is _READY}
+    if not off:
+        return
+    state.ready = [entry for entry in state.ready if entry[2] not in off]
+    heapify(state.ready)
+    for name, heap in list(state.parked.items()):
+        kept = [entry for entry in heap if entry[2] not in off]
+        heapify(kept)
+        state.parked[name] = kept
+        if not kept:
+            del state.parked[name]
+    for _ in range(len(state.fresh)):
+        step = state.fresh.popleft()
+        if step not in off:
+            state.fresh.append(step)
