@@ -53,8 +53,10 @@ class World:
             ring.put(self.luck.choice(self.heard))  # said twice, or late
         elif what < 83:
             self.answer_one()
-        elif what < 85 and not self.calm:
+        elif what < 84 and not self.calm:
             ring.send("cancel")
+        elif what < 88:
+            ring.send("signal", name=self.luck.choice(["paid", "sent"]), data=self.luck.randrange(5))
         elif self.editor is not None:
             with suppress(KedgeError):
                 ring.put(self.editor.edit(ring.state))
@@ -99,6 +101,8 @@ class World:
                 self.answer_one()
             elif (at := ring.next_wake_ms) is not None:
                 ring.tick(max(0, at - ring.now_ms))
+            elif ring.state.listening and not ring.state.cancelling:
+                ring.send("signal", name=next(iter(ring.state.listeners)), data=1)
             else:
                 raise AssertionError(f"the run hangs: {ring.status()} {ring.statuses()}")
         raise AssertionError(f"the run does not end: {ring.statuses()}")

@@ -102,6 +102,7 @@ def _leave(state: RunState, live: ScopeState, gone: set[Node]) -> None:
             continue
         unwatch(step)
         hold_back(state, [step])
+        state.listening -= step.status is StepStatus.WAITING and step.awaits == "signal"
         step.status = StepStatus.CANCELLED  # whatever still holds it finds nothing to do
         del state.steps[step.path]
         if step.starts:

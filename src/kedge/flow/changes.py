@@ -119,7 +119,8 @@ def _unlawful(state: RunState, plan: Plan, patch: Patch) -> Iterator[Finding]:
 def _fixed(state: RunState, path: str, what: str, place: str = "") -> Iterator[Finding]:
     for step in instances(state, path):
         begun = step.inner is not None or step.items is not None
-        if step.status in _NOT_BEGUN and not begun:
+        waits = step.status is StepStatus.WAITING and step.awaits == "signal"
+        if step.status in _NOT_BEGUN and not begun and not (waits and what != "removed"):
             continue
         how = "has begun" if begun and step.outcome is None else f"is {step.status}"
         remedy = (

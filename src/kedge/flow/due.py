@@ -15,7 +15,7 @@ from kedge.flow import events as ev
 from kedge.flow.closing import close
 from kedge.flow.conclude import conclude
 from kedge.flow.decide import ask_limit
-from kedge.flow.names import fill_hole, render_args, resolver
+from kedge.flow.names import bytes_of, fill_hole, render_args, resolver
 from kedge.flow.program import Node
 from kedge.flow.render import Args
 from kedge.flow.state import RunState, StepState
@@ -41,6 +41,8 @@ class Gate(Protocol):
         ...
 
 
+SIGNAL_NAME_MAX = 200
+
 _READY = StepStatus.READY
 
 
@@ -65,6 +67,8 @@ def due(turn: Turn, gate: Gate) -> None:
     while True:
         if state.fresh:
             _look_at(turn, state.fresh.popleft())
+        elif state.heard:
+            _hear(turn, state.heard.pop())
         elif state.closing:
             close(turn, state.closing.pop())
             if state.end is not None:
@@ -110,12 +114,52 @@ def _wake(turn: Turn) -> bool:
         step.wake_at = 0
         if step.node.is_sleep:
             _wake_sleep(turn, step)
+        elif step.node.signal is not None:
+            _wake_wait(turn, step)
         elif step.node.scope is not None:
             _start_composite(turn, step)
         else:
             state.order += 1
             heappush(state.ready, (step.node.rank, state.order, step))
     return woken
+
+
+def _hear(turn: Turn, name: str) -> None:
+    """Who has waited longest for a signal takes the oldest one of that name."""
+    state = turn.state
+    listeners = state.listeners.get(name)
+    while listeners and state.signals.get(name):
+        step = listeners.popleft()
+        if step.status is StepStatus.WAITING and step.awaits == "signal" and step.signal == name:
+            raw = bytes_of(state, state.signals[name][0])
+            turn.emit(ev.SignalTaken(path=step.path, name=name))
+            conclude(turn, step, raw)
+    if not listeners:
+        state.listeners.pop(name, None)
+
+
+def _wake_wait(turn: Turn, step: StepState) -> None:
+    if not step.attempt:  # the pause before its next round
+        _start_wait(turn, step)
+        return
+    failure = Failure(
+        category="timeout", code="signal_expired", message=f"no signal {step.signal!r} came in time", classified=True
+    )
+    turn.emit(ev.StepFailed(path=step.path, error=failure))
+
+
+def _start_wait(turn: Turn, step: StepState) -> None:
+    wait, signal = step.node.step.wait, step.node.signal
+    if wait is None or signal is None:
+        return
+    name = signal.render(resolver(turn.state, step))
+    if not isinstance(name, str) or not 0 < len(name) <= SIGNAL_NAME_MAX:
+        raise BadInput(
+            f"a signal is named with 1 to {SIGNAL_NAME_MAX} characters, this is {repr(name)[:80]}",
+            code="signal_name", where=f"step {step.path}", remedy="name it in text",
+        )  # fmt: skip
+    until = turn.now + int(wait.expires_s * 1000) if wait.expires_s is not None else 0
+    turn.emit(ev.StepWaiting(path=step.path, until=until, reason="signal", signal=name))
 
 
 def _wake_sleep(turn: Turn, step: StepState) -> None:
@@ -171,6 +215,8 @@ def _look_at(turn: Turn, step: StepState) -> None:
             _start_composite(turn, step)
         elif node.is_sleep:
             _start_sleep(turn, step)
+        elif node.signal is not None:
+            _start_wait(turn, step)
         else:
             state.order += 1
             heappush(state.ready, (node.rank, state.order, step))
@@ -305,7 +351,7 @@ def _start_next(turn: Turn, gate: Gate) -> bool:
         if not _start(turn, step):
             gate.give(step.node)
             return True  # it failed, which may have freed others
-    return bool(state.fresh or state.closing)
+    return bool(state.fresh or state.closing or state.heard)
 
 
 def _emit_started(turn: Turn, step: StepState, raw: bytes) -> None:

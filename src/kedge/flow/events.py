@@ -89,7 +89,14 @@ class SignalReceived(Event, tag="SignalReceived"):
     blob: Blob | None = None
 
 
-class StepReopened(Event, tag="StepReopened"):
+class SignalTaken(Event, tag="SignalTaken"):
+    """A waiting step takes the oldest signal of that name."""
+
+    path: str
+    name: str
+
+
+class Reopened(Event, tag="Reopened"):
     """A failed step is to be tried again, and what was skipped because of it."""
 
     path: str
@@ -160,11 +167,14 @@ class RetryScheduled(Event, tag="RetryScheduled"):
 
 
 class StepWaiting(Event, tag="StepWaiting"):
-    """A durable timer: the step goes on at `until`."""
+    """The step waits: for a time, or for something from outside that is to come by then."""
 
     path: str
     until: int
-    reason: Literal["sleep", "delay"] = "sleep"
+    """When it is over; 0 for what no time ends."""
+    reason: Literal["sleep", "delay", "signal", "approval"] = "sleep"
+    signal: str = ""
+    """Name of the signal that it waits for."""
 
 
 class StepSkipped(Event, tag="StepSkipped"):
@@ -283,7 +293,8 @@ AnyEvent = (
     | CommandTaken
     | CommandRefused
     | SignalReceived
-    | StepReopened
+    | SignalTaken
+    | Reopened
     | RunResumed
     | StepStarted
     | StepSucceeded

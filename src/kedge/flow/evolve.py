@@ -7,12 +7,14 @@ of a million events is a million of these.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from heapq import heappush
 from typing import Any
 
 import msgspec
 
+from kedge.base.errors import InternalError
 from kedge.flow import events as ev
 from kedge.flow.adopt import follow
 from kedge.flow.reopen import go_on_inside, reopen, reopen_step
@@ -45,6 +47,8 @@ def _move(state: RunState, event: Any) -> StepState:
         raise illegal(step.path, status, event)
     if status is _RUNNING and step.items is None and step.node.scope is None:
         state.running -= 1
+    elif step.awaits == "signal" and status is StepStatus.WAITING:
+        state.listening -= 1
     step.status = to
     return step
 
@@ -85,8 +89,11 @@ def _command_refused(state: RunState, event: ev.CommandRefused) -> None:
     state.commands[event.key] = event.message
 
 
-def _step_reopened(state: RunState, event: ev.StepReopened) -> None:
-    reopen_step(state, state.steps[event.path])
+def _reopened(state: RunState, event: ev.Reopened) -> None:
+    step = state.steps[event.path]
+    if step.status is not StepStatus.FAILED:
+        raise InternalError(f"step {step.path} is {step.status} and cannot be opened again")
+    reopen_step(state, step)
 
 
 def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
@@ -115,6 +122,9 @@ def _run_ended(state: RunState, event: ev.RunEnded) -> None:
     state.answer = event.answer
     state.fresh.clear()
     state.timers.clear()
+    state.listeners.clear()
+    state.heard.clear()
+    state.listening = 0
     state.parked.clear()
     state.ready.clear()
     state.closing.clear()
@@ -224,12 +234,39 @@ def _step_waiting(state: RunState, event: ev.StepWaiting) -> None:
     if not step.started_at:
         step.started_at = state.at
     _sleep_until(state, step, event.until)
+    if event.reason == "signal":
+        _listen(state, step, event.signal)
 
 
 def _sleep_until(state: RunState, step: StepState, at: int) -> None:
+    step.awaits = ""
     step.wake_at = at
-    state.order += 1
-    heappush(state.timers, (at, state.order, step))
+    if at:
+        state.order += 1
+        heappush(state.timers, (at, state.order, step))
+
+
+def _listen(state: RunState, step: StepState, name: str) -> None:
+    step.awaits = "signal"
+    step.signal = name
+    state.listening += 1
+    state.listeners.setdefault(name, deque()).append(step)
+    if state.signals.get(name):
+        state.heard.append(name)
+
+
+def _signal_received(state: RunState, event: ev.SignalReceived) -> None:
+    value = _stored(event.data, event.blob)
+    state.signals.setdefault(event.name, deque()).append(b"null" if value is None else value)
+    if state.listeners.get(event.name):
+        state.heard.append(event.name)
+
+
+def _signal_taken(state: RunState, event: ev.SignalTaken) -> None:
+    kept = state.signals[event.name]
+    kept.popleft()
+    if not kept:
+        del state.signals[event.name]
 
 
 def _step_skipped(state: RunState, event: ev.StepSkipped) -> None:
@@ -332,7 +369,9 @@ HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.PlanAdopted: _plan_adopted,
     ev.CommandTaken: _command_taken,
     ev.CommandRefused: _command_refused,
-    ev.StepReopened: _step_reopened,
+    ev.SignalReceived: _signal_received,
+    ev.SignalTaken: _signal_taken,
+    ev.Reopened: _reopened,
     ev.RunResumed: _run_resumed,
     ev.RunPaused: _run_paused,
     ev.RunUnpaused: _run_unpaused,

@@ -29,6 +29,7 @@ class Node:
     __slots__ = (
         "args",
         "bounded",
+        "calls",
         "consumers",
         "deps",
         "effect",
@@ -49,6 +50,7 @@ class Node:
         "resources",
         "retry",
         "scope",
+        "signal",
         "spec",
         "step",
         "tested",
@@ -85,6 +87,9 @@ class Node:
         self.required = step.on_error != "continue"
         self.join = step.join
         self.is_sleep = step.tool == SLEEP
+        self.calls = step.tool is not None and not self.is_sleep
+        """A tool is called for it."""
+        self.signal: Template | None = parse_template(step.wait.signal) if step.wait is not None else None
         self.deps: tuple[int, ...] = ()
         self.outer: tuple[Place, ...] = ()
         self.holes: tuple[int, ...] | None = None
@@ -99,12 +104,12 @@ class Node:
         self.bounded = bool(self.resources or (spec is not None and spec.parallel is not None))
         """Its calls have limits of their own, shared with others."""
         # Needs nothing but a place to run in, once its dependencies are there.
-        self.plain = not (self.when or self.foreach or step.steps is not None or self.is_sleep)
+        self.plain = self.calls and not (self.when or self.foreach)
 
     def names(self) -> Iterable[str]:
         """Steps that this one refers to, in its own words."""
         found: dict[str, None] = dict.fromkeys((*self.step.after, *self.args.names))
-        for part in (self.when, self.foreach, self.until, self.expect):
+        for part in (self.when, self.foreach, self.until, self.expect, self.signal):
             if part is not None:
                 found.update(dict.fromkeys(part.names))
         apart = (self.id, self.step.fallback_for)  # itself, and what it waits for in its own way

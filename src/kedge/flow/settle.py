@@ -136,7 +136,7 @@ def unblock(state: RunState, step: StepState, *, again: bool = False) -> None:
     step.status = _READY
     step.ready_at = state.at
     node = step.node
-    plain = node.plain or ((step.owner is not None or again) and node.scope is None and not node.is_sleep)
+    plain = node.plain or ((step.owner is not None or again) and node.calls)
     if plain and (again or not step.troubled):
         order = state.order = state.order + 1
         heappush(state.ready, (node.rank, order, step))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from kedge.base.codec import decode
 from kedge.base.errors import InternalError, NotFound
@@ -48,9 +48,9 @@ class StepState:
     """One step, or one item of a foreach."""
 
     __slots__ = (
-        "attempt", "attempt_at", "because", "ended_at", "ended_seq", "error", "generation", "index",
+        "attempt", "attempt_at", "awaits", "because", "ended_at", "ended_seq", "error", "generation", "index",
         "inner", "items", "items_split", "items_value", "iteration", "missed", "node", "open", "outcome",
-        "owner", "path", "ready_at", "reason", "result", "rounds", "scope", "spans", "stand_in",
+        "owner", "path", "ready_at", "reason", "result", "rounds", "scope", "signal", "spans", "stand_in",
         "started_at", "starts", "status", "troubled", "unwanted", "waiting", "wake_at", "watchers",
     )  # fmt: skip
 
@@ -85,6 +85,10 @@ class StepState:
         self.ended_seq = 0
         """Number of the event that ended it: which of two came last, also within one millisecond."""
         self.wake_at = 0
+        self.awaits: Literal["", "signal", "approval"] = ""
+        """While it waits: for something from outside, which no time brings."""
+        self.signal = ""
+        """Name of the signal that it waits for."""
         self.stand_in: StepState | None = None
         """The fallback whose success counts as this step's."""
         self.owner: StepState | None = None
@@ -107,7 +111,7 @@ class StepState:
     @property
     def is_call(self) -> bool:
         """A tool is called for it (unlike composites, foreach steps, sleeps)."""
-        return self.node.scope is None and self.items is None and not self.node.is_sleep
+        return self.node.calls and self.items is None
 
     @property
     def value(self) -> Stored | None:
@@ -242,6 +246,14 @@ class RunState:
         self.retired: dict[str, int] = {}
         """Starts of steps that another attempt of their composite replaced: their successors count on
         from there, so that a late word of the old ones is not taken for the new ones'."""
+        self.signals: dict[str, deque[Stored]] = {}
+        """What has come from outside and no step has taken yet, by name."""
+        self.listening = 0
+        """Steps that wait for a signal."""
+        self.listeners: dict[str, deque[StepState]] = {}
+        """Those, by signal; also some that have moved on since: look at the status first."""
+        self.heard: list[str] = []
+        """Signals for which there is both, something that came and somebody who waits."""
         self.discoveries: list[tuple[str, str, str]] = []
 
         # Frontier. All of these hold steps that may have moved on since: look at the status first.
@@ -293,7 +305,7 @@ class RunState:
             return RunStatus.PAUSED if self.paused else RunStatus.RUNNING
         if self.paused:
             return RunStatus.PAUSED
-        if self.blocked_by or (self.open_questions and not self._can_move()):
+        if self.blocked_by or ((self.open_questions or self.listening) and not self._can_move()):
             return RunStatus.WAITING
         return RunStatus.RUNNING
 
@@ -302,7 +314,8 @@ class RunState:
         steps = [*self.fresh, *(entry[2] for entry in (*self.ready, *self.timers))]
         return (
             bool(self.parked)
-            or any(step.status in (StepStatus.READY, StepStatus.WAITING) for step in steps)
+            or any(step.status is StepStatus.READY for step in steps)
+            or any(step.status is StepStatus.WAITING and not step.awaits for step in steps)
             or any(self.is_over(owner) for owner in self.closing)
         )
 

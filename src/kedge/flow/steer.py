@@ -100,8 +100,17 @@ def _cancel(state: RunState, given: cmd.Cancel) -> Act:
     return _emits(ev.RunCancelling(by=given.by, reason=given.reason))
 
 
+SIGNALS_MAX = 10_000
+"""Signals that a run keeps for steps that may still come to wait for them."""
+
+
 def _signal(state: RunState, given: cmd.Signal) -> Act:
     raw = encode(given.data)
+    if sum(map(len, state.signals.values())) >= SIGNALS_MAX:
+        raise Refused(
+            f"{SIGNALS_MAX:,} signals are kept already that no step has taken",
+            code="too_many_signals", where=f"run {state.run_id}", remedy="look whether any step waits for them",
+        )  # fmt: skip
 
     def act(turn: Turn) -> None:
         value, blob = turn.store(raw)
@@ -147,7 +156,7 @@ def _retry(state: RunState, given: cmd.Retry) -> Act:
             f"{around.path}, which it is part of, has ended",
             code="cannot_retry", where=where, remedy=f"retry {around.path}",
         )  # fmt: skip
-    return _emits(ev.StepReopened(path=step.path, by=given.by))
+    return _emits(ev.Reopened(path=step.path, by=given.by))
 
 
 # --- the plan

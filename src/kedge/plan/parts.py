@@ -206,7 +206,6 @@ DOERS = ("tool", "role", "goal", "wait", "use", "steps")
 LATER_FIELDS = (
     "goal",
     "role",
-    "wait",
     "use",
     "output",
     "approval",

@@ -89,6 +89,10 @@ class Author:
             step["foreach"] = self.luck.choice(items)
         if depth < 3 and self.maybe(25):
             step["steps"] = self.scope(depth + 1, visible)
+        elif self.maybe(8):
+            step["wait"] = {"signal": self.luck.choice(["paid", "sent"])}
+            if self.maybe(40):
+                step["wait"]["expires_s"] = self.luck.choice([1, 60])
         elif self.maybe(12):
             seconds = self.luck.choice([0, 1, 2, 60])
             if self.patient:
@@ -102,7 +106,7 @@ class Author:
         names = [name for name in (*seen, *outer[-3:]) if self.maybe(30)]
         if not names:
             return
-        if "steps" in step or step.get("tool") == "sleep" or self.maybe(30):
+        if step.get("tool") in (None, "sleep") or self.maybe(30):
             step["after"] = names
         else:
             step["args"] = {name: "${" + name + "}" for name in names}
@@ -116,7 +120,7 @@ class Author:
             step["when"] = self.luck.choice(["true", "false", "len(inputs.many) > 2"])
         if self.maybe(20):
             step["on_error"] = "continue"
-        called = "steps" not in step and step.get("tool") != "sleep"
+        called = step.get("tool") not in (None, "sleep")
         weak = called or ("steps" in step and _is_weak(step["steps"]))
         if weak and self.maybe(30):
             retry: dict[str, Any] = {"attempts": self.luck.randint(2, 3)}
@@ -138,4 +142,4 @@ def _is_weak(steps: list[dict[str, Any]]) -> bool:
 
 
 def _tools(steps: list[dict[str, Any]]) -> list[str]:
-    return [tool for step in steps for tool in ([step["tool"]] if "tool" in step else _tools(step["steps"]))]
+    return [tool for step in steps for tool in ([step["tool"]] if "tool" in step else _tools(step.get("steps", [])))]

@@ -37,6 +37,8 @@ def check_laws(state: RunState) -> None:
         allowed = _SETTLED_AS.get(step.status, {None})
         if step.outcome not in allowed:
             raise AssertionError(f"{path} is {step.status} and counts as {step.outcome}")
+    listening = [s for s in steps.values() if s.status is StepStatus.WAITING and s.awaits == "signal"]
+    _same("listening", state.listening, len(listening))
     for scope in _live_scopes(state.root):
         _check_scope(state, scope)
     if state.end is not None:
@@ -88,7 +90,10 @@ def _check_scope(state: RunState, scope: ScopeState) -> None:
         for one in (step, *(step.items or ())):
             if one.status is StepStatus.READY and one.path not in in_frontier:
                 raise AssertionError(f"{one.path} is ready and will never be looked at")
-            if one.status is StepStatus.WAITING and one.path not in in_frontier | timed:
+            if one.status is StepStatus.WAITING and one.awaits == "signal":
+                if one not in state.listeners.get(one.signal, ()):
+                    raise AssertionError(f"{one.path} will never hear {one.signal!r}")
+            elif one.status is StepStatus.WAITING and one.path not in in_frontier | timed:
                 raise AssertionError(f"{one.path} waits for no time")
         if step.status is StepStatus.PENDING and not state.cancelling:  # then nobody is told any more
             _same(f"waiting of {step.path}", step.waiting, _count_waiting(step))
@@ -118,7 +123,7 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     closing = {owner.path if owner else "" for owner in state.closing if state.is_over(owner)}
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
-        "extended open_questions blocked_by running calls total settled done retired discoveries status"
+        "extended open_questions blocked_by listening running calls total settled done retired discoveries status"
     )
     return {
         "run": {name: getattr(state, name) for name in own.split()},
@@ -126,6 +131,9 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
             id_: (q.asked, q.asked_at, q.answer, q.answered_at, q.by) for id_, q in state.questions.items()
         },
         "root": _picture_scope(state.root),
+        "signals": {name: list(kept) for name, kept in state.signals.items()},
+        "commands": dict(state.commands),
+        "versions": [(one.number, one.id, one.cause, one.by, one.why) for one in state.versions],
         "steps": {path: _picture_step(step, now_ms) for path, step in state.steps.items()},
         "closing": sorted(closing),
         "to_start": sorted(
@@ -154,10 +162,11 @@ def _picture_scope(scope: ScopeState | None) -> Any:
 def _picture_step(step: StepState, now_ms: int) -> dict[str, Any]:
     own = (
         "path status outcome starts attempt iteration generation result error reason because ready_at "
-        "started_at attempt_at ended_at ended_seq index items_value open rounds troubled missed waiting"
+        "started_at attempt_at ended_at ended_seq index items_value open rounds troubled missed unwanted waiting"
     )
     found = {name: getattr(step, name) for name in own.split()}
     found["wake_at"] = step.wake_at if step.wake_at > now_ms else 0
+    found["awaits"] = (step.awaits, step.signal) if step.status is StepStatus.WAITING else ""
     found["stand_in"] = step.stand_in.path if step.stand_in else ""
     found["owner"] = step.owner.path if step.owner else ""
     found["items"] = None if step.items is None else [item.path for item in step.items]
