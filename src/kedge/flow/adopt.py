@@ -7,10 +7,13 @@ change, not to the run.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kedge.flow.program import Node, Scope
+from kedge.flow.questions import void
 from kedge.flow.revise import Change, plan_change, revise
 from kedge.flow.scopes import add_missing, let_go, recount, unwatch
-from kedge.flow.settle import hold_back, is_movable, settle
+from kedge.flow.settle import hold_back, is_movable, settle, settle_failure
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
 from kedge.plan.model import Plan
@@ -21,7 +24,12 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
     """Let the run follow `plan`, which `patch` made of the one before."""
     effects = {name: mark.effect for name, mark in state.tools.items()}
     revision, change = plan_change(state.program, plan, effects)
-    moved = _affected(state, change)
+    moved: list[StepState] = []
+    for step in _affected(state, change):
+        if is_movable(step):
+            moved.append(step)
+        elif step.starts and step.status is StepStatus.WAITING:
+            step.generation += 1  # its next attempt is another call: it must not share the key of the last
     deserted = _deserted(state, change)
     for step in moved:
         unwatch(step)
@@ -42,7 +50,13 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
             let_go(state, step)
     for step in deserted:
         if step.node.fallback < 0 and step.outcome is None and step.node not in gone:
-            settle(state, step, Outcome.FAILED if step.node.required else Outcome.ABSENT)
+            settle(state, step, Outcome.FAILED if step.required else Outcome.ABSENT)
+    for step in moved:
+        if step.node.fallback_for >= 0 and (target := step.scope.steps[step.node.fallback_for]).held:
+            void(state, target.path)
+            target.held = False
+    for path in patch.waive:
+        settle_failure(state, state.steps[path], waived=True)
     for path in patch.cancel:
         state.steps[path].unwanted = True
 
@@ -63,23 +77,13 @@ def live_scopes(state: RunState, scope: Scope) -> list[ScopeState]:
     return found
 
 
-def _affected(state: RunState, change: Change) -> list[StepState]:
-    """Steps in being that have not begun and are not what they were."""
-    found: list[StepState] = []
-    by_scope: dict[Scope, list[Node]] = {}
+def _affected(state: RunState, change: Change) -> Iterator[StepState]:
+    """Steps in being that are not what they were."""
+    altered = set(change.altered)
     for scope in state.program.scopes():
-        nodes = [
-            node
-            for node in change.altered
-            if node.index < len(scope.nodes) and scope.nodes[node.index] is node
-        ]
-        if nodes:
-            by_scope[scope] = nodes
-    for scope, nodes in by_scope.items():
-        for live in live_scopes(state, scope):
-            steps = (live.steps[node.index] for node in nodes)
-            found += [step for step in steps if is_movable(step)]
-    return found
+        indexes = [node.index for node in scope.nodes if node in altered]
+        for live in live_scopes(state, scope) if indexes else ():
+            yield from (live.steps[index] for index in indexes)
 
 
 def _deserted(state: RunState, change: Change) -> list[StepState]:
@@ -102,6 +106,7 @@ def _leave(state: RunState, live: ScopeState, gone: set[Node]) -> None:
             continue
         unwatch(step)
         hold_back(state, [step])
+        void(state, step.path)
         state.listening -= step.status is StepStatus.WAITING and step.awaits == "signal"
         step.status = StepStatus.CANCELLED  # whatever still holds it finds nothing to do
         del state.steps[step.path]

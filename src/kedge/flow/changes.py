@@ -111,6 +111,13 @@ def _unlawful(state: RunState, plan: Plan, patch: Patch) -> Iterator[Finding]:
                 "not_running", f"cancel[{number}]", path, f"{path} {what}: only a running call can be cancelled",
                 _running(state),
             )  # fmt: skip
+    for number, path in enumerate(patch.waive):
+        step = state.steps.get(path)
+        if step is None or not step.held:
+            held = [one.path for one in state.steps.values() if one.held]
+            what = f"is {step.status}" if step is not None else "is no step of the run"
+            text = f"{path} {what}: only a failure that is being decided on can be waived"
+            yield _fault("not_held", f"waive[{number}]", path, text, held)
     for number, addition in enumerate(patch.add):
         yield from _misplaced(state, addition.into, f"add[{number}]")
     yield from _needless(state, plan, patch)

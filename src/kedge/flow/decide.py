@@ -12,6 +12,7 @@ from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
 from kedge.flow.conclude import conclude, succeed
+from kedge.flow.failing import fail, question_id
 from kedge.flow.state import RunState, StepState
 from kedge.flow.steer import steer
 from kedge.flow.turn import Turn
@@ -84,7 +85,7 @@ def _raised(turn: Turn, given: inp.Raised) -> None:
         at = turn.now + int(wait_s * 1000)
         turn.emit(ev.RetryScheduled(path=step.path, attempt=step.attempt + 1, error=error, at=at))
     else:
-        turn.emit(ev.StepFailed(path=step.path, error=error))
+        fail(turn, step, error)
 
 
 def _may_retry(step: StepState, error: Failure) -> bool:
@@ -108,7 +109,7 @@ def _doubt(turn: Turn, step: StepState, error: Failure) -> None:
     tool = step.node.step.tool
     turn.emit(
         ev.QuestionAsked(
-            question=_question_id(turn.state),
+            question=question_id(turn.state),
             reason="in_doubt",
             path=step.path,
             text=(
@@ -120,14 +121,8 @@ def _doubt(turn: Turn, step: StepState, error: Failure) -> None:
     )
 
 
-def _question_id(state: RunState) -> str:
-    return f"q{len(state.questions) + 1}"
-
-
 def _close_doubt(turn: Turn, step: StepState, answer: str, by: str) -> None:
-    for id_, question in turn.state.questions.items():
-        if question.open and question.asked.path == step.path:
-            turn.emit(ev.QuestionAnswered(question=id_, answer=answer, by=by))
+    turn.emit(ev.QuestionAnswered(question=turn.state.asked_about[step.path], answer=answer, by=by))
 
 
 def _resumed(turn: Turn, given: inp.Resumed) -> None:
@@ -157,7 +152,7 @@ def _ask_about_tools(turn: Turn, changed: Mapping[str, str]) -> None:
     names = ", ".join(tools)
     turn.emit(
         ev.QuestionAsked(
-            question=_question_id(turn.state),
+            question=question_id(turn.state),
             reason="tool_changed",
             text=f"These tools with effects are not what they were when the run began: {names}. "
             "Go on with them?",
@@ -184,7 +179,7 @@ def ask_limit(turn: Turn, limit: str, value: float) -> None:
     turn.emit(ev.LimitReached(limit=limit, value=value))
     turn.emit(
         ev.QuestionAsked(
-            question=_question_id(state),
+            question=question_id(state),
             reason="limit",
             limit=limit,
             used=value,

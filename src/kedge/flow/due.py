@@ -12,9 +12,11 @@ from typing import Protocol, cast
 from kedge.base.codec import decode, digest, encode
 from kedge.base.errors import BadInput
 from kedge.flow import events as ev
+from kedge.flow.approvals import ask, binding, expire, must_ask
 from kedge.flow.closing import close
 from kedge.flow.conclude import conclude
 from kedge.flow.decide import ask_limit
+from kedge.flow.failing import fail
 from kedge.flow.names import bytes_of, fill_hole, render_args, resolver
 from kedge.flow.program import Node
 from kedge.flow.render import Args
@@ -112,7 +114,9 @@ def _wake(turn: Turn) -> bool:
         woken = True
         step = heappop(state.timers)[2]
         step.wake_at = 0
-        if step.node.is_sleep:
+        if step.awaits == "approval":
+            expire(turn, step)
+        elif step.node.is_sleep:
             _wake_sleep(turn, step)
         elif step.node.signal is not None:
             _wake_wait(turn, step)
@@ -145,7 +149,7 @@ def _wake_wait(turn: Turn, step: StepState) -> None:
     failure = Failure(
         category="timeout", code="signal_expired", message=f"no signal {step.signal!r} came in time", classified=True
     )
-    turn.emit(ev.StepFailed(path=step.path, error=failure))
+    fail(turn, step, failure)
 
 
 def _start_wait(turn: Turn, step: StepState) -> None:
@@ -288,6 +292,8 @@ def _foreach_error(step: StepState, text: str) -> BadInput:
 
 
 def _start_composite(turn: Turn, step: StepState) -> None:
+    if step.node.ask is not None and _allowed(turn, step, b"{}") is None:
+        return
     attempt = step.attempt or 1
     generation = step.generation + (1 if attempt > 1 else 0)  # its children are other calls than before
     turn.emit(
@@ -324,7 +330,7 @@ def _too_large(state: RunState, size: int) -> BadInput:
 def _fail(turn: Turn, step: StepState, error: BadInput) -> None:
     category = "limit" if error.code == "args_bytes" else "invalid_input"
     failure = Failure(category=category, code=error.code, message=str(error), classified=True, not_done=True)
-    turn.emit(ev.StepFailed(path=step.path, error=failure))
+    fail(turn, step, failure)
 
 
 # --- calls
@@ -368,9 +374,25 @@ def _emit_started(turn: Turn, step: StepState, raw: bytes) -> None:
     )
 
 
+def _allowed(turn: Turn, step: StepState, raw: bytes) -> bytes | None:
+    """The arguments that may be used; None if a person has to say so first, and was asked."""
+    state = turn.state
+    if not must_ask(state, step.node):
+        return raw
+    if step.approved != binding(step.node, raw):
+        ask(turn, step, raw)
+        return None
+    return bytes_of(state, step.given) if step.given is not None else raw
+
+
 def _start(turn: Turn, step: StepState) -> bool:
     try:
         raw = render_args(turn.state, step)
+        if step.node.ask is not None or turn.state.asks:
+            allowed = _allowed(turn, step, raw)
+            if allowed is None:
+                return False
+            raw = allowed
     except BadInput as error:
         _fail(turn, step, error)
         return False

@@ -11,6 +11,7 @@ from typing import Any, Literal, dataclass_transform
 
 import msgspec
 
+from kedge.flow.settings import RunSettings
 from kedge.flow.words import Blob, Failure, RunStatus
 from kedge.plan.tools import Effect
 
@@ -41,6 +42,8 @@ class RunStarted(Event, tag="RunStarted"):
     inputs: Raw
     tools: dict[str, ToolMark] = {}
     """Each tool the plan uses, as it was at the start."""
+    settings: RunSettings = RunSettings()
+    """How it is to be driven."""
     kedge: str = ""
     """Version that wrote this."""
 
@@ -155,6 +158,16 @@ class StepFailed(Event, tag="StepFailed"):
 
     path: str
     error: Failure
+    held: bool = False
+    """What that means for others is still to be said: somebody is asked."""
+
+
+class FailureSettled(Event, tag="FailureSettled"):
+    """What the failure of a held step means for others is decided."""
+
+    path: str
+    waived: bool = False
+    """The run goes on as if the step were optional."""
 
 
 class RetryScheduled(Event, tag="RetryScheduled"):
@@ -228,7 +241,7 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     """Somebody has to decide before this part of the run goes on."""
 
     question: str
-    reason: Literal["in_doubt", "limit", "tool_changed"]
+    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "plan"]
     text: str
     options: tuple[str, ...]
     path: str = ""
@@ -237,6 +250,14 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     """How much of the limit is used."""
     tools: dict[str, str] = {}
     """The hash of each tool that is taken as it is now, if the answer is to go on."""
+    args: Raw = NONE
+    """What the call that is asked about would be given."""
+    blob: Blob | None = None
+    """The same, where it is large."""
+    binding: str = ""
+    """Hash of all that an approval is for. If that is another by then, it is asked anew."""
+    expires_at: int = 0
+    """When no answer is a refusal; 0: never."""
 
 
 class QuestionAnswered(Event, tag="QuestionAnswered"):
@@ -246,7 +267,11 @@ class QuestionAnswered(Event, tag="QuestionAnswered"):
     answer: str
     by: str = ""
     result: Raw = NONE
-    """With the answer `done`: what the step's result is taken to be."""
+    """With the answer `done`: what the step's result is taken to be. With `approve`: other arguments."""
+    blob: Blob | None = None
+    """The same, where it is large."""
+    reason: str = ""
+    """Why, in the words of who answered."""
     limit: float | None = None
     """With the answer `raise`: the new limit."""
 
@@ -300,6 +325,7 @@ AnyEvent = (
     | StepSucceeded
     | RoundEnded
     | StepFailed
+    | FailureSettled
     | RetryScheduled
     | StepWaiting
     | StepSkipped

@@ -17,10 +17,11 @@ import msgspec
 from kedge.base.errors import InternalError
 from kedge.flow import events as ev
 from kedge.flow.adopt import follow
+from kedge.flow.questions import closed, opened, void, void_all
 from kedge.flow.reopen import go_on_inside, reopen, reopen_step
 from kedge.flow.scopes import open_inner, open_scope
-from kedge.flow.settle import count_settled, settle, unblock
-from kedge.flow.state import Question, RunState, Span, StepState, Stored, Version
+from kedge.flow.settle import count_settled, settle, settle_failure, unblock
+from kedge.flow.state import RunState, Span, StepState, Stored, Version
 from kedge.flow.transitions import SETTLED, TABLE, illegal
 from kedge.flow.words import Blob, Outcome, StepStatus
 from kedge.plan.patch import Patch, apply
@@ -66,6 +67,8 @@ def _run_started(state: RunState, event: ev.RunStarted) -> None:
     state.started_at = state.at
     state.inputs = bytes(event.inputs)
     state.tools.update(event.tools)
+    state.settings = event.settings
+    state.asks = event.settings.ask in ("effects", "every_step")
 
 
 def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
@@ -125,6 +128,7 @@ def _run_ended(state: RunState, event: ev.RunEnded) -> None:
     state.listeners.clear()
     state.heard.clear()
     state.listening = 0
+    void_all(state)
     state.parked.clear()
     state.ready.clear()
     state.closing.clear()
@@ -202,6 +206,7 @@ def _round_ended(state: RunState, event: ev.RoundEnded) -> None:
     _span(step, state.at, "done")
     step.iteration = event.iteration + 1
     step.attempt = 0
+    step.approved, step.given = "", None
     _sleep_until(state, step, event.next_at)
 
 
@@ -210,7 +215,13 @@ def _step_failed(state: RunState, event: ev.StepFailed) -> None:
     step.error = event.error
     step.ended_at = state.at
     step.ended_seq = state.seq
-    settle(state, step, Outcome.FAILED if step.node.required else Outcome.ABSENT)
+    step.held = event.held
+    if not event.held:
+        settle(state, step, Outcome.FAILED if step.required else Outcome.ABSENT)
+
+
+def _failure_settled(state: RunState, event: ev.FailureSettled) -> None:
+    settle_failure(state, state.steps[event.path], waived=event.waived)
 
 
 def _retry_scheduled(state: RunState, event: ev.RetryScheduled) -> None:
@@ -236,6 +247,8 @@ def _step_waiting(state: RunState, event: ev.StepWaiting) -> None:
     _sleep_until(state, step, event.until)
     if event.reason == "signal":
         _listen(state, step, event.signal)
+    elif event.reason == "approval":
+        step.awaits = "approval"
 
 
 def _sleep_until(state: RunState, step: StepState, at: int) -> None:
@@ -271,11 +284,13 @@ def _signal_taken(state: RunState, event: ev.SignalTaken) -> None:
 
 def _step_skipped(state: RunState, event: ev.StepSkipped) -> None:
     step = _move(state, event)
+    if step.awaits == "approval":
+        void(state, step.path)
     step.reason = event.reason
     step.because = event.because
     step.ended_at = state.at
     step.ended_seq = state.seq
-    broken = event.reason == "dependency" and step.node.required
+    broken = event.reason == "dependency" and step.required
     settle(state, step, Outcome.FAILED if broken else Outcome.ABSENT)
 
 
@@ -333,31 +348,33 @@ def _discovered(state: RunState, event: ev.Discovered) -> None:
 
 
 def _question_asked(state: RunState, event: ev.QuestionAsked) -> None:
-    state.questions[event.question] = Question(event, state.at)
-    state.open_questions += 1
-    if event.reason != "in_doubt":
-        state.blocked_by += 1
+    opened(state, event)
 
 
 def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
-    question = state.questions[event.question]
-    question.answer = event.answer
-    question.answered_at = state.at
-    question.by = event.by
-    state.open_questions -= 1
-    asked = question.asked
-    if asked.reason == "in_doubt":
-        return  # what follows for the step is an event of its own
-    state.blocked_by -= 1
-    if asked.reason == "limit":
-        if event.answer == "raise" and event.limit is not None:
+    asked = closed(state, event.question, event.answer, event.by)
+    match asked.reason:
+        case "approval" if event.answer == "approve":
+            _approve(state, asked, event)
+        case "limit" if event.answer == "raise" and event.limit is not None:
             state.extend(asked.limit, event.limit)
-        else:
+        case "limit":
             state.stopped_by = asked.limit
-    elif event.answer == "stop":
-        state.stopped_by = "tool_changed"
-    else:
-        state.accepted_tools.update(asked.tools)
+        case "tool_changed" if event.answer == "stop":
+            state.stopped_by = "tool_changed"
+        case "tool_changed":
+            state.accepted_tools.update(asked.tools)
+        case _:
+            pass  # what follows for the step is an event of its own
+
+
+def _approve(state: RunState, asked: ev.QuestionAsked, event: ev.QuestionAnswered) -> None:
+    step = state.steps[asked.path]
+    step.approved = asked.binding
+    step.given = _stored(event.result, event.blob)
+    step.awaits = ""
+    step.wake_at = 0
+    unblock(state, step, again=True)
 
 
 def _limit_reached(state: RunState, event: ev.LimitReached) -> None:
@@ -381,6 +398,7 @@ HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.StepSucceeded: _step_succeeded,
     ev.RoundEnded: _round_ended,
     ev.StepFailed: _step_failed,
+    ev.FailureSettled: _failure_settled,
     ev.RetryScheduled: _retry_scheduled,
     ev.StepWaiting: _step_waiting,
     ev.StepSkipped: _step_skipped,

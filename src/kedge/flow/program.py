@@ -28,6 +28,7 @@ class Node:
 
     __slots__ = (
         "args",
+        "ask",
         "bounded",
         "calls",
         "consumers",
@@ -89,6 +90,7 @@ class Node:
         self.is_sleep = step.tool == SLEEP
         self.calls = step.tool is not None and not self.is_sleep
         """A tool is called for it."""
+        self.ask: Template | None = parse_template(step.approval.ask) if step.approval is not None else None
         self.signal: Template | None = parse_template(step.wait.signal) if step.wait is not None else None
         self.deps: tuple[int, ...] = ()
         self.outer: tuple[Place, ...] = ()
@@ -109,7 +111,7 @@ class Node:
     def names(self) -> Iterable[str]:
         """Steps that this one refers to, in its own words."""
         found: dict[str, None] = dict.fromkeys((*self.step.after, *self.args.names))
-        for part in (self.when, self.foreach, self.until, self.expect, self.signal):
+        for part in (self.when, self.foreach, self.until, self.expect, self.signal, self.ask):
             if part is not None:
                 found.update(dict.fromkeys(part.names))
         apart = (self.id, self.step.fallback_for)  # itself, and what it waits for in its own way

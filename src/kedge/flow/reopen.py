@@ -6,6 +6,7 @@ started again like all others, and then go on with those of their children that 
 
 from __future__ import annotations
 
+from kedge.flow.questions import void
 from kedge.flow.scopes import add_missing, let_go, recount, unwatch
 from kedge.flow.settle import hold_back, is_movable
 from kedge.flow.state import RunState, ScopeState, Span, StepState
@@ -26,7 +27,12 @@ def reopen(state: RunState) -> None:
 def reopen_step(state: RunState, step: StepState) -> None:
     """Of a run that goes on, one step that failed is tried again, and those that were skipped because of it."""
     again: list[StepState] = []
-    _take_back(state, step, again)
+    void(state, step.path)
+    if step.held:
+        _reset(state, step)
+        again.append(step)
+    else:
+        _take_back(state, step, again)
     for one in again:  # grows
         if one.owner is None:
             for index in one.node.consumers:
@@ -150,7 +156,10 @@ def _unsettle(state: RunState, step: StepState) -> None:
 
 
 def _reset(state: RunState, step: StepState) -> None:
-    _unsettle(state, step)
+    if step.outcome is not None:
+        _unsettle(state, step)
+    step.held = step.waived = False
+    step.approved, step.given = "", None
     if step.attempt_at:
         _keep_last(step)
     step.status = StepStatus.PENDING

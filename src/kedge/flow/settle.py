@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from heapq import heapify, heappush
 
+from kedge.flow.questions import void
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
 
@@ -117,6 +118,19 @@ def _dismiss(state: RunState, fallback: StepState) -> None:
     state.fresh.append(fallback)
 
 
+def settle_failure(state: RunState, step: StepState, *, waived: bool) -> None:
+    """What the failure of a held step means: that of any failure, or that the run goes on without it."""
+    void(state, step.path)
+    step.held = False
+    first = step
+    while waived:
+        first.waived = True
+        if first.node.fallback_for < 0:
+            break
+        first = first.scope.steps[first.node.fallback_for]
+    settle(state, step, Outcome.FAILED if step.required else Outcome.ABSENT)
+
+
 def _stand_in(state: RunState, fallback: StepState) -> None:
     while fallback.node.fallback_for >= 0:  # a chain, from its last link to its first
         target = fallback.scope.steps[fallback.node.fallback_for]
@@ -126,7 +140,7 @@ def _stand_in(state: RunState, fallback: StepState) -> None:
             target.stand_in = fallback
             outcome = _DONE
         else:
-            outcome = Outcome.FAILED if target.node.required else Outcome.ABSENT
+            outcome = Outcome.FAILED if target.required else Outcome.ABSENT
         _conclude(state, target, outcome)
         fallback = target
 
@@ -146,12 +160,19 @@ def unblock(state: RunState, step: StepState, *, again: bool = False) -> None:
 
 def is_movable(step: StepState) -> bool:
     """It has not begun: what it waits for can still be another thing."""
-    begun = step.inner is not None or step.items is not None or step.reason == "not_needed"
-    return step.status in (_PENDING, _READY) and step.owner is None and not begun
+    if step.owner is not None or step.inner is not None or step.items is not None:
+        return False
+    asks = step.status is StepStatus.WAITING and step.awaits == "approval"
+    return asks or (step.status in (_PENDING, _READY) and step.reason != "not_needed")
 
 
 def hold_back(state: RunState, steps: list[StepState]) -> None:
-    """The opposite of unblocking: what was about to start, or to be looked at, is not any more."""
+    """The opposite of unblocking: what was about to start, to be looked at or approved, is not any more."""
+    for step in steps:
+        if step.awaits == "approval":
+            void(state, step.path)
+            step.awaits = ""
+            step.wake_at = 0
     off = {step for step in steps if step.status is _READY}
     if not off:
         return

@@ -18,6 +18,7 @@ from kedge.base.errors import InternalError, NotFound
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.flow.events import QuestionAsked, Raw, ToolMark
 from kedge.flow.program import Node, Program, Scope
+from kedge.flow.settings import RunSettings
 from kedge.flow.words import ENDED, Blob, Failure, Outcome, RunStatus, StepStatus
 from kedge.plan.model import Plan
 
@@ -48,10 +49,10 @@ class StepState:
     """One step, or one item of a foreach."""
 
     __slots__ = (
-        "attempt", "attempt_at", "awaits", "because", "ended_at", "ended_seq", "error", "generation", "index",
+        "approved", "attempt", "attempt_at", "awaits", "because", "ended_at", "ended_seq", "error", "generation", "given", "held", "index",
         "inner", "items", "items_split", "items_value", "iteration", "missed", "node", "open", "outcome",
         "owner", "path", "ready_at", "reason", "result", "rounds", "scope", "signal", "spans", "stand_in",
-        "started_at", "starts", "status", "troubled", "unwanted", "waiting", "wake_at", "watchers",
+        "started_at", "starts", "status", "troubled", "unwanted", "waiting", "waived", "wake_at", "watchers",
     )  # fmt: skip
 
     def __init__(self, node: Node, path: str, scope: ScopeState, waiting: int) -> None:
@@ -87,6 +88,14 @@ class StepState:
         self.wake_at = 0
         self.awaits: Literal["", "signal", "approval"] = ""
         """While it waits: for something from outside, which no time brings."""
+        self.approved = ""
+        """What a person has approved, as a hash."""
+        self.given: Stored | None = None
+        """The arguments that a person has approved in place of the plan's."""
+        self.held = False
+        """It failed, and what that means for others is still to be said."""
+        self.waived = False
+        """The run shall not fail for it."""
         self.signal = ""
         """Name of the signal that it waits for."""
         self.stand_in: StepState | None = None
@@ -124,6 +133,11 @@ class StepState:
     @property
     def id(self) -> str:
         return self.node.id
+
+    @property
+    def required(self) -> bool:
+        """The run, or the composite it is in, fails with it."""
+        return self.node.required and not self.waived
 
     def needed(self, name: str) -> StepState:
         """The step that `name` means here, looking outward."""
@@ -195,6 +209,9 @@ class RunState:
         self.program = program
         self.inputs = inputs
         self.limits = limits
+        self.settings = RunSettings()
+        self.asks = False
+        """The settings ask before calls for which the plan does not."""
         self.at = 0
         """Time of the last event, in ms."""
         self.seq = 0
@@ -230,6 +247,8 @@ class RunState:
         """Every step and item by path; children of a loop's earlier rounds stay."""
         self.root = ScopeState(program.root, None, "")
         self.questions: dict[str, Question] = {}
+        self.asked_about: dict[str, str] = {}
+        """For steps about which a question is open, its id."""
         self.open_questions = 0
         self.blocked_by = 0
         """Open questions that stop the whole run, not just one step."""

@@ -124,6 +124,8 @@ def _signal(state: RunState, given: cmd.Signal) -> Act:
 
 def _skip(state: RunState, given: cmd.Skip) -> Act:
     step = _step(state, given.step)
+    if step.held:
+        return _emits(ev.FailureSettled(path=step.path, waived=True))
     if step.status not in _SKIPPABLE or step.inner is not None or step.items is not None:
         raise Refused(
             f"it is {step.status}: only a step that has not begun can be skipped",
@@ -148,7 +150,7 @@ def _retry(state: RunState, given: cmd.Retry) -> Act:
     where = f"step {step.path}"
     if step.status is not StepStatus.FAILED:
         raise Refused(f"it is {step.status}, not failed", code="cannot_retry", where=where)
-    if step.outcome is None or step.outcome is Outcome.DONE:
+    if not step.held and (step.outcome is None or step.outcome is Outcome.DONE):
         raise Refused("its fallback stands in for it", code="cannot_retry", where=where)
     around = step.owner or step.scope.owner
     if around is not None and around.outcome is not None:

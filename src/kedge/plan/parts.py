@@ -208,7 +208,6 @@ LATER_FIELDS = (
     "role",
     "use",
     "output",
-    "approval",
     "compensate",
     "quality",
     "quality_min",

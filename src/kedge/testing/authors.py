@@ -118,8 +118,10 @@ class Author:
         """When it runs at all, and what becomes of its failures."""
         if "when" not in step and self.maybe(15):
             step["when"] = self.luck.choice(["true", "false", "len(inputs.many) > 2"])
-        if self.maybe(20):
-            step["on_error"] = "continue"
+        if self.maybe(25):
+            step["on_error"] = self.luck.choice(["continue", "continue", "ask"])
+        if "tool" in step and self.maybe(12):
+            step["approval"] = {"ask": "May it?"} | ({"expires_s": 60} if self.maybe(50) else {})
         called = step.get("tool") not in (None, "sleep")
         weak = called or ("steps" in step and _is_weak(step["steps"]))
         if weak and self.maybe(30):

@@ -59,7 +59,8 @@ class Editor:
             case "rollback":
                 return cmd.Rollback(version=self.luck.randint(1, max(1, state.version)))
             case "cancel":
-                return cmd.Edit(patch=Patch(cancel=(self.luck.choice(list(state.steps)),)))
+                path = self.luck.choice(list(state.steps))
+                return cmd.Edit(patch=self.luck.choice([Patch(cancel=(path,)), Patch(waive=(path,))]))
             case "skip":
                 return cmd.Skip(step=self.luck.choice(list(state.steps)))
             case "retry":

@@ -31,7 +31,8 @@ def check_laws(state: RunState) -> None:
     _same("done", state.done, sum(s.status is StepStatus.DONE for s in steps.values()))
     open_ones = [q for q in state.questions.values() if q.open]
     _same("open questions", state.open_questions, len(open_ones))
-    _same("blocked by", state.blocked_by, sum(q.asked.reason != "in_doubt" for q in open_ones))
+    _same("blocked by", state.blocked_by, sum(not q.asked.path for q in open_ones))
+    _same("asked about", state.asked_about, {q.asked.path: id_ for id_, q in state.questions.items() if q.open and q.asked.path})
     for path, step in steps.items():
         _same("path", path, step.path)
         allowed = _SETTLED_AS.get(step.status, {None})
@@ -52,7 +53,13 @@ def check_moves(state: RunState) -> None:
     """AssertionError if something stands still and nobody will ever move it. Holds after each turn."""
     asked = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "in_doubt"]
     in_doubt = [s.path for s in state.steps.values() if s.status is StepStatus.IN_DOUBT]
-    _same("asked about", sorted(asked), sorted(in_doubt))
+    _same("in doubt", sorted(asked), sorted(in_doubt))
+    waits = [s.path for s in state.steps.values() if s.status is StepStatus.WAITING and s.awaits == "approval"]
+    approvals = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "approval"]
+    _same("to be approved", sorted(approvals), sorted(waits))
+    held = [s.path for s in state.steps.values() if s.held and s.outcome is None]
+    failed = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "failed"]
+    _same("held", sorted(held), sorted(failed))
     if state.end is not None or state.paused or state.open_questions or state.running:
         return
     waiting = [s.path for s in state.steps.values() if s.status is StepStatus.WAITING]
@@ -93,6 +100,8 @@ def _check_scope(state: RunState, scope: ScopeState) -> None:
             if one.status is StepStatus.WAITING and one.awaits == "signal":
                 if one not in state.listeners.get(one.signal, ()):
                     raise AssertionError(f"{one.path} will never hear {one.signal!r}")
+            elif one.status is StepStatus.WAITING and one.awaits == "approval":
+                continue  # `check_moves` looks whether somebody is asked
             elif one.status is StepStatus.WAITING and one.path not in in_frontier | timed:
                 raise AssertionError(f"{one.path} waits for no time")
         if step.status is StepStatus.PENDING and not state.cancelling:  # then nobody is told any more
@@ -162,7 +171,7 @@ def _picture_scope(scope: ScopeState | None) -> Any:
 def _picture_step(step: StepState, now_ms: int) -> dict[str, Any]:
     own = (
         "path status outcome starts attempt iteration generation result error reason because ready_at "
-        "started_at attempt_at ended_at ended_seq index items_value open rounds troubled missed unwanted waiting"
+        "started_at attempt_at ended_at ended_seq index items_value open rounds troubled missed unwanted waived held approved given waiting"
     )
     found = {name: getattr(step, name) for name in own.split()}
     found["wake_at"] = step.wake_at if step.wake_at > now_ms else 0

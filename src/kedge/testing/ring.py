@@ -30,6 +30,7 @@ from kedge.flow.evolve import evolve
 from kedge.flow.names import result_bytes
 from kedge.flow.program import Node, compile_plan
 from kedge.flow.result import RunResult
+from kedge.flow.settings import RunSettings
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure
@@ -145,18 +146,21 @@ class Ring(Seen):
         inputs: Mapping[str, Any] | None = None,
         limits: Limits = DEFAULT_LIMITS,
         gate: Places | None = None,
+        settings: RunSettings | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         self.plan = plan if isinstance(plan, Plan) else Plan.parse(plan)
         self._effects: dict[str, Effect] = dict(effects or {})
         self._limits = limits
         self._inputs = encode(dict(inputs or {}))
         self._gate = gate or Places()
+        self._settings = settings or RunSettings()
         self.now_ms = 1_000
         self.blobs: dict[str, bytes] = {}
         self.log: list[tuple[bytes, int]] = []
         self.launched: list[tuple[str, Any]] = []
         self._flying: dict[str, tuple[StepState, int]] = {}
-        catalog = self._catalog()
+        catalog = catalog or self._catalog()
         findings = check(self.plan, catalog, limits=limits)
         if not findings.ok:
             raise InvalidPlan("\n".join(map(str, findings.errors)), findings)
@@ -168,6 +172,7 @@ class Ring(Seen):
 
     def _catalog(self) -> Catalog:
         names = dict.fromkeys(step.tool for step in _all(self.plan.steps) if step.tool is not None)
+        names |= dict.fromkeys(self._effects)
         return Catalog(
             ToolSpec(name=name, parameters=_ANY_ARGS, effect=self._effects.get(name) or "pure")
             for name in names
@@ -183,7 +188,7 @@ class Ring(Seen):
     def start(self) -> Self:
         """The run begins."""
         turn = Turn(self.state, self.now_ms)
-        turn.emit(RunStarted(plan="p", goal=self.plan.goal, inputs=Raw(self._inputs)))
+        turn.emit(RunStarted(plan="p", goal=self.plan.goal, inputs=Raw(self._inputs), settings=self._settings))
         turn.emit(PlanAdopted(version=1, plan="p", cause="start"))
         return self._end(turn)
 
