@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kedge.base.errors import Category, InvalidPlan, KedgeError
-from kedge.flow.events import RunResumed, StepStarted, StepSucceeded
+from kedge.flow.events import PlanAdopted, Reopened, RunResumed, StepStarted, StepSucceeded
 from kedge.flow.inputs import Input, Raised, Returned
 from kedge.flow.words import Failure
 from kedge.testing.authors import TOOLS, Author
@@ -158,7 +158,8 @@ def _no_finished_step_started_again(ring: Ring) -> None:
 def _attempts_had_the_same_arguments(ring: Ring) -> None:
     given_to: dict[tuple[str, int, int], bytes] = {}
     for event in ring.events:
-        if isinstance(event, RunResumed) and event.retry_failed:
+        anew = isinstance(event, RunResumed) and event.retry_failed
+        if anew or isinstance(event, PlanAdopted | Reopened):
             given_to.clear()
         if isinstance(event, StepStarted):
             key = event.path, event.generation, event.iteration

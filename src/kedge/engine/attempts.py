@@ -217,7 +217,7 @@ class Attempts:
         self._live[path] = attempt
         context = None
         if callee.wants_context:
-            context = attempt.context = self._context(attempt, step)
+            context = attempt.context = self._context(attempt, step, args)
         if is_async:
             attempt.task = self._loop.create_task(self._run(attempt, prepared, context))
             if not self._stall.watching:
@@ -255,13 +255,15 @@ class Attempts:
         self._give(step.node)
         self._put(Raised(step.path, step.starts, failure))
 
-    def _context(self, attempt: Attempt, step: StepState) -> Context:
+    def _context(self, attempt: Attempt, step: StepState, args: bytes) -> Context:
         run_id = self.run_id
         generation, iteration = step.generation, step.iteration
 
         def key() -> str:
-            text = f"{run_id}\n{attempt.path}\n{generation}\n{iteration}"
-            return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+            # The arguments are part of it: a step that is tried again after its plan was changed, or with
+            # what a person wrote instead, makes another call, and must not be given the first one's result.
+            text = f"{run_id}\n{attempt.path}\n{generation}\n{iteration}\n"
+            return hashlib.blake2b(text.encode() + args, digest_size=16).hexdigest()
 
         return Context(attempt, run_id, attempt.path, step.attempt, key)
 
@@ -279,7 +281,7 @@ class Attempts:
 
     async def _run_process(self, attempt: Attempt, step: StepState, args: bytes) -> None:
         callee = attempt.callee
-        context = attempt.context or self._context(attempt, step)
+        context = attempt.context or self._context(attempt, step, args)
         try:
             raw = await self.workshop.processes.call(callee.tool, args, context, attempt)
         except BaseException as error:

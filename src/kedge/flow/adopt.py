@@ -24,12 +24,7 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
     """Let the run follow `plan`, which `patch` made of the one before."""
     effects = {name: mark.effect for name, mark in state.tools.items()}
     revision, change = plan_change(state.program, plan, effects)
-    moved: list[StepState] = []
-    for step in _affected(state, change):
-        if is_movable(step):
-            moved.append(step)
-        elif step.starts and step.status is StepStatus.WAITING:
-            step.generation += 1  # its next attempt is another call: it must not share the key of the last
+    moved = [step for step in _affected(state, change) if is_movable(step)]
     deserted = _deserted(state, change)
     for step in moved:
         unwatch(step)
