@@ -226,6 +226,12 @@ def test_what_cannot_be_drawn_is_refused_with_what_can(story, args, code):
     assert refused.value.allowed or refused.value.remedy
 
 
+def test_what_is_no_plan_is_refused_with_how_to_draw_it(story):
+    for wrong in (story(2), story(2).state, "plan.yaml"):
+        with pytest.raises(BadInput, match=r"draw\(plan, result\)"):
+            draw(wrong)
+
+
 def test_the_same_run_gives_the_same_picture(story):
     for form in ("ascii", "mermaid", "timeline", "svg"):
         assert draw(story(2).plan, story(2).state, form) == draw(story(2).plan, story(2).state, form)

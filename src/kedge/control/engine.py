@@ -67,6 +67,7 @@ class Engine:
         clock: Clock | None = None,
     ) -> None:
         self.registry = tools if isinstance(tools, Registry) else Registry(tools)
+        """Its tools by name."""
         if not isinstance(limits, Limits | None):
             raise BadInput(
                 f"Limits are needed, not {type(limits).__name__}",
@@ -75,6 +76,7 @@ class Engine:
                 remedy="write limits=kedge.Limits(parallel=8)",
             )
         self.limits = limits or Limits()
+        """What plans may ask for and runs may use."""
         self._store = store
         self._resources = dict(resources or {})
         self._clock = clock or SystemClock()

@@ -28,6 +28,7 @@ class Run:
         self._feed = Feed(driver, journal)
         self._subscriptions: list[Subscription] = []
         self.plan_id = plan_id
+        """The hash of its plan."""
 
     @property
     def id(self) -> str:
