@@ -1,6 +1,7 @@
 """compare: differences by step id, scores, and which plan is better."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,9 @@ def test_added_removed_changed_and_rewired_steps_are_told_by_id():
 
 
 def test_a_plan_made_with_lists_is_the_one_that_is_read_back():
-    made = Plan(goal="g", steps=[Step(id="a", tool="anything", resources=["gpu"], retry=Retry(on=["timeout"]))])
+    lists: Any = ["gpu"], ["timeout"]
+    steps: Any = [Step(id="a", tool="anything", resources=lists[0], retry=Retry(on=lists[1]))]
+    made = Plan(goal="g", steps=steps)
     assert compare(made, Plan.parse(made.dump())).same
 
 

@@ -103,9 +103,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def compare(
-    a: Plan, b: Plan, catalog: Catalog | None = None, limits: Limits = DEFAULT_LIMITS
-) -> Comparison:
+def compare(a: Plan, b: Plan, catalog: Catalog | None = None, limits: Limits = DEFAULT_LIMITS) -> Comparison:
     """What differs between two plans, and which is better. With a catalog, faults with tools count too."""
     one, other = Scopes(a.steps), Scopes(b.steps)
     before = {node.path: node for node in one.nodes}

@@ -310,23 +310,23 @@ class _Walk:
             self.fault(
                 "out_of_range",
                 place,
-                f"{value!r} is too small: at least {low:g}",
-                remedy=f"use {low:g} or more",
+                f"{value!r} is too small: at least {low:,.10g}",
+                remedy=f"use {low:,.10g} or more",
                 fix=Fix(path=place, value=low),
             )
         elif kind.gt is not None and value <= kind.gt:
             self.fault(
                 "out_of_range",
                 place,
-                f"{value!r} is too small: above {kind.gt:g}",
-                remedy=f"use more than {kind.gt:g}",
+                f"{value!r} is too small: above {kind.gt:,.10g}",
+                remedy=f"use more than {kind.gt:,.10g}",
             )
         elif high is not None and value > high:
             self.fault(
                 "out_of_range",
                 place,
-                f"{value!r} is too large: at most {high:g}",
-                remedy=f"use {high:g} or less",
+                f"{value!r} is too large: at most {high:,.10g}",
+                remedy=f"use {high:,.10g} or less",
                 fix=Fix(path=place, value=high),
             )
 

@@ -77,6 +77,11 @@ def test_every_command_has_a_sentence_of_help_and_it_is_the_one_in_the_list(kedg
         assert line in shown, f"kedge {name} --help does not begin with its line in the list"
 
 
+def test_without_a_command_there_is_the_help_as_it_is_laid_out(kedge):
+    assert kedge(code=2).stderr.split() == kedge("--help").stdout.split()
+    assert "\n  run     Run a plan" in kedge(code=2).stderr
+
+
 def test_listing_the_commands_loads_none_of_them(environment):
     code = (
         "import sys; sys.argv = ['kedge', '--help']\n"
@@ -336,6 +341,9 @@ def test_doctor_measures_and_makes_no_store(kedge, folder):
     assert {"python", "sqlite", "wal", "disk", "fsync", "store", "tools", "limits"} <= {
         check["name"] for check in report["checks"]
     }
+    limits = next(check["text"] for check in report["checks"] if check["name"] == "limits")
+    assert "result_bytes 67,108,864," in limits
+    assert "e+" not in limits
     assert not (folder / ".kedge").exists()
     assert not list(folder.glob(".kedge-doctor*"))
 
