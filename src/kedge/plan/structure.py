@@ -46,14 +46,18 @@ OTHER_WORDS: Mapping[str, tuple[str, ...]] = {
 """What other systems call our fields."""
 
 _NESTED_MAX = 64
+_DEEPEST = 256
+"""Steps in steps that are read at all. How deep the library gets differs from one Python to another."""
 _FINDINGS_MAX = 1000
 
 
 def is_sound(plan: Any) -> bool:
     """True if ids and doers are right in a plan whose types are. Quick: every plan that is read comes by."""
-    todo: list[tuple[Step, ...]] = [plan.steps]
+    todo: list[tuple[tuple[Step, ...], int]] = [(plan.steps, 1)]
     while todo:
-        steps = todo.pop()
+        steps, depth = todo.pop()
+        if depth > _DEEPEST:
+            return False
         ids: set[str] = set()
         for step in steps:
             ids.add(step.id)
@@ -66,7 +70,7 @@ def is_sound(plan: Any) -> bool:
             if doers != 1:
                 return False
             if step.steps:
-                todo.append(step.steps)
+                todo.append((step.steps, depth + 1))
         if len(ids) != len(steps):
             return False
     return True
