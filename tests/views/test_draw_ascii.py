@@ -1,6 +1,7 @@
 import re
 import textwrap
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -227,6 +228,7 @@ def test_what_cannot_be_drawn_is_refused_with_what_can(story, args, code):
 
 
 def test_what_is_no_plan_is_refused_with_how_to_draw_it(story):
+    wrong: Any
     for wrong in (story(2), story(2).state, "plan.yaml"):
         with pytest.raises(BadInput, match=r"draw\(plan, result\)"):
             draw(wrong)
