@@ -310,9 +310,10 @@ def _peer(title: str, name: str, peer: Peer, graph: str) -> Row:
         return _step_us(found, "peer") / _step_us(found, "limit")
 
     def note(found: Found) -> str:
-        theirs_us, ours_us = _step_us(found, "peer"), _step_us(found, "ours")
-        times = f"{theirs_us:,.1f} of {_step_us(found, 'limit'):.1f} us a step"
-        return f"{times}, {theirs_us / ours_us:.3g}x kedge {where} ({ours_us:.1f}); {peer.version}"
+        theirs_us, limit_us, ours_us = (_step_us(found, side) for side in ("peer", "limit", "ours"))
+        cpu = _step_us(found, "peer", "cpu") / _step_us(found, "limit", "cpu")
+        times = f"{theirs_us:,.0f} of {limit_us:.1f} us a step, {cpu:,.0f}x of its CPU"
+        return f"{times}; kedge {where} {ours_us:.1f}; {peer.version}"
 
     return Row("peers", title, jobs, ratio, "x", note=note)
 
