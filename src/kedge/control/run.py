@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
+
 from kedge.base.clock import Clock
-from kedge.base.errors import BadInput
-from kedge.control.follow import LEVELS, Callback, Feed, Level, Subscription
+from kedge.base.errors import BadInput, Refused
+from kedge.control.follow import Callback, Feed, Level, Subscription, check_callback, check_level
 from kedge.engine.driver import Driver
 from kedge.engine.ports import Journal
 from kedge.flow import commands as cmd
@@ -17,6 +19,21 @@ from kedge.flow.state import RunState
 from kedge.flow.words import RunStatus
 from kedge.plan.model import Plan
 from kedge.views.narrate import RunEvent
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What became of a command."""
+
+    taken: bool
+    """It is done, or under way."""
+    why: str = ""
+    """Why it was refused."""
+    code: str = ""
+    """The same, for programs."""
+    allowed: tuple[str, ...] = ()
+    """What could have been asked."""
+    version: int = 0
+    """Of the plan that the run follows after it."""
 
 
 class Run:
@@ -28,6 +45,7 @@ class Run:
         self._feed = Feed(driver, journal)
         self._subscriptions: list[Subscription] = []
         self.plan_id = plan_id
+        """The hash of its plan."""
 
     @property
     def id(self) -> str:
@@ -58,8 +76,7 @@ class Run:
 
     async def events(self, from_seq: int = 1, level: Level = "all") -> AsyncIterator[RunEvent]:
         """Every event from number `from_seq` on, without gaps, then live until the run ends."""
-        if level not in LEVELS:
-            raise BadInput(f"there is no level {level!r}", code="level", allowed=LEVELS)
+        check_level(level)
         async for event in self._feed.events(from_seq - 1, level):
             yield event
         if self._driver.lost is not None:
@@ -67,6 +84,8 @@ class Run:
 
     def subscribe(self, callback: Callback, level: Level = "all") -> None:
         """Tell `callback` every event. If it raises it is switched off; if it hangs, nobody waits for it."""
+        check_level(level)
+        check_callback(callback)
         self._subscriptions.append(Subscription(self._feed, callback, level))
 
     async def result(self) -> RunResult:
@@ -78,6 +97,14 @@ class Run:
         if self._driver.state.ended:
             await asyncio.gather(*(subscription.finish() for subscription in self._subscriptions))
         return RunResult(self._driver.state, self.plan_id)
+
+    async def send(self, command: cmd.Command) -> Decision:
+        """Ask something of the run: what was decided, once that is on disk, and why."""
+        try:
+            await self._driver.send(command)
+        except (Refused, BadInput) as refusal:
+            return Decision(False, str(refusal), refusal.code, refusal.allowed, self.state.version)
+        return Decision(True, version=self.state.version)
 
     async def pause(self, by: str = "") -> None:
         """Start nothing new; what runs goes on."""

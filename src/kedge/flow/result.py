@@ -104,6 +104,7 @@ class StepResult(msgspec.Struct, eq=False):
             "dependency": f"it depends on what failed: {names}",
             "not_needed": f"{names} did not fail",
             "empty": "none of its steps was done",
+            "command": f"somebody said so: {names}" if names else "somebody said so",
         }.get(step.reason, "")
 
     @property
@@ -153,11 +154,17 @@ class RunResult:
 
     def __init__(self, state: RunState, plan_id: str) -> None:
         self.state = state
-        """For views."""
+        """The state that all of this is read from: for pictures."""
         self.run_id = state.run_id
+        """Its name in the store."""
         self.plan_id = plan_id
+        """The hash of its plan."""
         self.version = state.version
+        """Which version of the plan it followed at the end; 1 is the first."""
+        self.versions = tuple(state.versions)
+        """Every plan it has followed: number, plan, when, what led to it, who wanted it and why."""
         self.steps = StepResults(state)
+        """What became of each step, by path: `result.steps["outer[3]/inner"]`."""
 
     @property
     def status(self) -> RunStatus:
