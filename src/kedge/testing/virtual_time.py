@@ -62,7 +62,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.now_s = max(self.now_s + seconds, math.nextafter(self.now_s, math.inf))
 
     def run_in_executor(
-        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+        self,
+        executor: Executor | None,  # noqa: ARG002 - the form is asyncio's
+        func: Callable[..., Any],
+        *args: Any,
     ) -> asyncio.Future[Any]:
         """Do it in the loop, in its turn."""
         future: asyncio.Future[Any] = self.create_future()
