@@ -86,9 +86,7 @@ def _change(store, sql):
 
 def test_a_changed_byte_is_told_with_its_event(store):
     copy = _change(store, "update event set data = cast(replace(data, 'each[1]', 'each[2]') as blob)")
-    with pytest.raises(
-        AssertionError, match=r"1 of 1 runs:\n  run rehearsal event \d+: its bytes are not"
-    ):
+    with pytest.raises(AssertionError, match=r"1 of 1 runs:\n  run rehearsal event \d+: its bytes are not"):
         assert_replays(copy)
 
 
