@@ -48,7 +48,7 @@ def test_a_store_that_can_be_read_tells_what_was_read(store):
 
 def test_a_run_that_waits_for_a_person_is_read_too(tmp_path):
     path = tmp_path / "kedge.db"
-    _fill(path, scripted({"one": 1, "two": Hang()}, [two, kedge.tool(_one, name="one")]))
+    _fill(path, scripted({"one": 1, "two": Hang()}, [two, kedge.tool(name="one")(_one)]))
     (read,) = assert_replays(path)
     assert read.status == "waiting"
 

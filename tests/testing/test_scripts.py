@@ -1,5 +1,7 @@
 """Scripted tools: what a test wrote down is answered, and nothing else is made up."""
 
+# pyright: reportOptionalMemberAccess=none
+
 from __future__ import annotations
 
 import asyncio
@@ -115,14 +117,22 @@ def test_an_answer_that_nobody_asked_for_is_told():
     with pytest.raises(AssertionError, match=r"market: answered 1 times; never asked for: \[2, 3\]"):
         try_plan(plan(PRICE), {"market": [1, 2, 3]})
     with pytest.raises(AssertionError, match="order: its answer was never asked for: 5"):
-        try_plan(plan(PRICE), {"market": 1, "order": 5})
+        try_plan(plan(PRICE), scripted({"market": 1, "order": 5}))
 
 
 def test_a_name_that_is_none_of_the_tools_is_refused_with_the_nearest():
     with pytest.raises(kedge.BadInput, match="did you mean 'market'"):
         scripted({"markte": 1}, [market])
+    with pytest.raises(kedge.BadInput, match="did you mean 'market'"):
+        try_plan(plan(PRICE), {"markte": 1})
     with pytest.raises(kedge.BadInput, match="is not scripted"):
         scripted({"market": 1}).calls("markte")
+
+
+def test_the_plan_alone_tells_which_tools_there_are():
+    inner = "id: outer, steps: [{id: deep, tool: order, when: 'price > 5', args: {amount: 1}}]"
+    result = try_plan(plan(PRICE, inner), {"market": 1})
+    assert result.steps["outer/deep"].status == "skipped"
 
 
 def test_arguments_are_checked_as_the_real_tool_checks_them():

@@ -1,5 +1,7 @@
 """A cassette is recorded once, then played without a call; what it does not hold is told with a diff."""
 
+# pyright: reportOptionalMemberAccess=none
+
 from __future__ import annotations
 
 import json

@@ -76,7 +76,7 @@ async def rehearsal(
     (a path, or a journal), a second rehearsal of the same plan takes the run up where the first left it.
     """
     document = plan if isinstance(plan, Plan) else Plan.parse(plan)
-    known = scripted(cast("Mapping[str, Any]", tools)) if isinstance(tools, Mapping) else tools
+    known = scripted(cast("Mapping[str, Any]", tools), document) if isinstance(tools, Mapping) else tools
     async with Engine(known, store, limits=limits, clock=VirtualClock()) as engine:
         loop = asyncio.get_running_loop()
         if isinstance(loop, VirtualLoop):

@@ -9,8 +9,8 @@
 
 An answer is data, or one of `Fail`, `Hang`, `Late` and `Discover`. A list is answers to calls in their
 order; a tool that answers with a list each time needs `Always([…])`. With the real tools (or a catalog)
-arguments are checked as those would check them, and effect classes are theirs; without, a tool takes
-any arguments and counts as `read`.
+arguments are checked as those would check them, and effect classes are theirs; with the plan, or
+without a word, a tool takes any arguments and counts as `read`.
 
 What nobody wrote down is told and never made up: a call without an answer fails its step at once and the
 test at its end, and so does an answer nobody asked for. A run may survive the first (a fallback, an optional
@@ -31,6 +31,7 @@ from kedge.base.codec import decode
 from kedge.base.errors import BadInput, Category, NotDone, ToolError
 from kedge.checks.judge import Judge
 from kedge.checks.schemas import Whole
+from kedge.plan.model import Plan
 from kedge.plan.nearest import nearest
 from kedge.plan.tools import Catalog, ToolSpec
 from kedge.testing.standing_in import standing_in
@@ -114,20 +115,22 @@ class Scripted:
             raise AssertionError("\n  ".join(["the script and the run do not fit:", *wrong]))
 
 
-def scripted(
-    answers: Mapping[str, Any], tools: Iterable[Tool | Callable[..., Any]] | Catalog | None = None
-) -> Scripted:
+Known = Iterable[Tool | Callable[..., Any]] | Catalog | Plan
+"""Where tools are known from."""
+
+
+def scripted(answers: Mapping[str, Any], tools: Known | None = None) -> Scripted:
     """Tools that answer as the test says. `tools`: the real ones, for their arguments and effect classes.
 
-    The built-in tools are known without a word: those that compute (`pure`) work as ever unless they
-    are scripted.
+    A catalog will do as well, or a plan, whose tools then take any arguments. The built-in tools are
+    known without a word: those that compute (`pure`) work as ever unless they are scripted.
     """
     real, specs = _known(tools)
     for name in answers:
         if name not in specs:
             if tools is not None:
                 raise _unknown(name, specs, "is none of the tools")
-            specs[name] = ToolSpec(name=name, parameters=_ANY_ARGS, effect="read")
+            specs[name] = _any_spec(name)
     log: list[Call] = []
     scripts: dict[str, _Script] = {}
     made: list[Tool] = []
@@ -228,19 +231,31 @@ def _checker(spec: ToolSpec) -> Callable[[bytes], None]:
     return check
 
 
-def _known(
-    tools: Iterable[Tool | Callable[..., Any]] | Catalog | None,
-) -> tuple[dict[str, Tool], dict[str, ToolSpec]]:
+def _known(tools: Known | None) -> tuple[dict[str, Tool], dict[str, ToolSpec]]:
     """The real tools, and what is known of each."""
     real = dict(_builtin())
     specs = {name: tool.spec for name, tool in real.items()}
     if isinstance(tools, Catalog):
         specs |= {spec.name: spec for spec in tools}
+    elif isinstance(tools, Plan):
+        specs = {name: _any_spec(name) for name in _names(tools)} | specs
     elif tools is not None:
         given = {tool.spec.name: tool for tool in Registry(tools)}
         real |= given
         specs |= {name: tool.spec for name, tool in given.items()}
     return {name: tool for name, tool in real.items() if specs[name] is tool.spec}, specs
+
+
+def _any_spec(name: str) -> ToolSpec:
+    return ToolSpec(name=name, parameters=_ANY_ARGS, effect="read")
+
+
+def _names(plan: Plan) -> Iterator[str]:
+    steps = list(plan.steps)
+    for step in steps:  # grows
+        steps.extend(step.steps or ())
+        if step.tool is not None:
+            yield step.tool
 
 
 @cache
