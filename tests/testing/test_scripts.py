@@ -223,3 +223,17 @@ async def test_a_rehearsal_in_real_time_is_refused():
     with pytest.raises(kedge.KedgeError, match=r"@kedge\.testing\.virtual"):
         async with rehearsal(plan(PRICE), {"market": 1}):
             pass
+
+
+@virtual
+async def test_callbacks_in_a_thread_get_their_time():
+    seen = []
+
+    def slow(event):
+        time.sleep(0.002)
+        seen.append(event.kind)
+
+    async with rehearsal(plan(PRICE, "id: rest, tool: sleep, args: {seconds: 86400}"), {"market": 1}) as run:
+        run.subscribe(slow)
+        await run.result()
+        assert seen[-1] == "run_ended"

@@ -78,13 +78,19 @@ async def rehearsal(
     document = plan if isinstance(plan, Plan) else Plan.parse(plan)
     known = scripted(cast("Mapping[str, Any]", tools), document) if isinstance(tools, Mapping) else tools
     async with Engine(known, store, limits=limits, clock=VirtualClock()) as engine:
-        loop = asyncio.get_running_loop()
-        if isinstance(loop, VirtualLoop):
-            workshop = engine._workshop  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - of the same house
-            loop.outside = lambda: workshop.outside
-        yield await engine.start(document, inputs, RUN_ID)
+        run = await engine.start(document, inputs, RUN_ID)
+        cast("VirtualLoop", asyncio.get_running_loop()).outside = lambda: _works_outside(engine, run)
+        yield run
     if isinstance(known, Scripted):
         known.verify()
+
+
+def _works_outside(engine: Engine, run: Run) -> bool:
+    """A tool or a callback is at work in a thread or a process."""
+    # Nobody but a test has to know, so there is no public way to ask.
+    calls = engine._workshop  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    callbacks = run._subscriptions  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    return calls.outside or any(callback.busy for callback in callbacks)
 
 
 class _People:
