@@ -33,11 +33,18 @@ IN_A_LOOP = """
 async def test_in_a_loop():
     assert try_plan(PLAN, {"t": 1}).status == "done"
 """
-WITH_PLUGIN = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
+WITH_PLUGIN = (
+    "-p",
+    "pytest_asyncio.plugin",
+    "-o",
+    "asyncio_mode=auto",
+    "-o",
+    "asyncio_default_fixture_loop_scope=function",
+)
 
 
 def _python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    environ = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=60,
@@ -46,7 +53,7 @@ def _python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("text", "options", "passed"),
-    [(TESTS, ("-p", "no:asyncio"), "2 passed"), (TESTS + IN_A_LOOP, WITH_PLUGIN, "3 passed")],
+    [(TESTS, (), "2 passed"), (TESTS + IN_A_LOOP, WITH_PLUGIN, "3 passed")],
     ids=["no plugin", "pytest-asyncio"],
 )
 def test_it_works_under_pytest_alone_and_with_its_asyncio_plugin(tmp_path, text, options, passed):
