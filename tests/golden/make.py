@@ -1,7 +1,7 @@
 """Makes the golden journals that are missing: `.venv/bin/python tests/golden/make.py`.
 
 A file that is there is never written again, nor its hash: what it holds is what a version once wrote. A new
-shape (or a shape that shows a new event or field) is added to shapes.py under a new name.
+shape (or a shape that shows a new event or field) is added to golden_shapes.py under a new name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 import golden
-from shapes import SHAPES, Shape, Stage
+from golden_shapes import SHAPES, Shape, Stage
 
 from kedge.testing import run_virtually
 from kedge.testing.scripts import Always, Discover, Fail, Hang, Late

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import golden
+import golden_shapes as shapes
 import pytest
-import shapes
 from golden import Golden
 
 import kedge

@@ -7,10 +7,10 @@ import json
 import typing
 
 import golden
+import golden_shapes as shapes
 import make
 import msgspec
 import pytest
-import shapes
 
 from kedge.engine.blobs import Blobs
 from kedge.engine.recovery import decode, fold
@@ -111,7 +111,9 @@ def test_every_kind_of_event_and_every_field_is_shown(shown):
     kinds = [*typing.get_args(ev.AnyEvent), Failure, Blob, ev.ToolMark]
     fields = {(kind.__name__, field.name) for kind in kinds for field in msgspec.structs.fields(kind)}
     assert {kind for kind, _ in fields} <= {kind for kind, _ in shown}
-    assert fields - shown == set(NEVER_WRITTEN), "add a shape that shows it to shapes.py, then run make.py"
+    assert fields - shown == set(NEVER_WRITTEN), (
+        "add a shape that shows it to golden_shapes.py, then run make.py"
+    )
 
 
 def test_all_ends_of_a_run_are_shown():

@@ -8,7 +8,7 @@ import asyncio
 import threading
 
 import pytest
-from stage import plan
+from bugs_stage import plan
 
 import kedge
 from kedge.journal.memory import MemoryJournal

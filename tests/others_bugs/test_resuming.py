@@ -8,7 +8,7 @@ import asyncio
 import random
 
 import pytest
-from stage import Stage, cut, plan
+from bugs_stage import Stage, cut, plan
 
 import kedge
 from kedge.testing import Fail, Hang, Late, virtual

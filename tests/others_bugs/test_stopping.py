@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from stage import Stage, plan
+from bugs_stage import Stage, plan
 
 import kedge
 from kedge.testing import Late, virtual

@@ -9,7 +9,7 @@ import random
 
 import apsw
 import pytest
-from stage import plan
+from bugs_stage import plan
 
 import kedge
 from kedge.journal.sqlite import SqliteJournal
