@@ -15,7 +15,6 @@ from kedge.testing import Scripted, VirtualClock, assert_replays, scripted, virt
 from kedge.testing.laws import check_laws, check_moves
 
 ANSWERS = {"in_doubt": "done", "limit": "raise", "tool_changed": "go on"}
-EFFECTS = {shape.name: shape.effects for shape in shapes.SHAPES}
 OF_ONE_TURN = {"StepInDoubt", "LimitReached", "QuestionAnswered", "RunEnded"}
 """What is written together with what follows from it, so that no crash comes right after it; and the end."""
 
