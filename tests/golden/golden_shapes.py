@@ -112,6 +112,13 @@ async def lost_and_resumed(stage: Stage) -> None:
     await _resumed(stage, {"q1": "retry"})
 
 
+async def let_go_and_resumed(stage: Stage) -> None:
+    async with stage.engine() as engine:
+        await engine.start(stage.plan, None, RUN_ID)
+        await asyncio.sleep(0)
+    await _resumed(stage, {})
+
+
 async def lost_and_resumed_with_other_tools(stage: Stage) -> None:
     async with stage.engine() as engine:
         await engine.start(stage.plan, None, RUN_ID)
@@ -390,6 +397,8 @@ shape("cancel", "Cancelled while two steps run and two have not begun", """
 LOST = "id: a, tool: zero\nid: b, tool: one, args: {x: '${a}'}\nid: c, tool: two, args: {x: '${a}'}"
 shape("lost_driver", "The driver is lost during two calls, one of them with effects", LOST,
       {"zero": 1, "one": Hang(), "two": Hang()}, {"two": "effect"}, lost_and_resumed)  # fmt: skip
+shape("not_made", "The driver lets go before the call with effects that it announced is made", LOST,
+      {"zero": 1, "one": 2, "two": 3}, {"two": "effect"}, let_go_and_resumed)  # fmt: skip
 TOOLS = "id: a, tool: one\nid: b, tool: two, args: {x: '${a}'}"
 shape("changed_tools", "The run is taken up with another version of its tool with effects", TOOLS,
       {"one": Hang(), "two": 2}, {"two": "effect"}, lost_and_resumed_with_other_tools)  # fmt: skip

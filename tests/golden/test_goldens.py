@@ -69,7 +69,8 @@ def test_every_prefix_is_lawful(path):
     state = fold(golden.RUN_ID, kept.entries[:1], Blobs(kept.journal).fetch, Catalog()).state
     for entry in kept.entries[1:]:
         event = typing.cast("ev.AnyEvent", decode(golden.RUN_ID, entry))
-        check_event(state, event)
+        if not isinstance(event, ev.StepInterrupted):  # also what was announced and certainly not called
+            check_event(state, event)
         evolve(state, event, entry.at)
         check_laws(state)
 

@@ -19,7 +19,7 @@ from kedge.control.listing import info
 from kedge.engine.blobs import Blobs
 from kedge.engine.ports import Journal
 from kedge.engine.recovery import decode, fold
-from kedge.flow.events import AnyEvent
+from kedge.flow.events import AnyEvent, StepInterrupted
 from kedge.flow.evolve import evolve
 from kedge.flow.state import RunState
 from kedge.journal.entry import Entry, Head
@@ -106,7 +106,10 @@ def _step(state: RunState, entry: Entry, events: int) -> bool:
     each = max(1, events * len(state.steps) // RECOUNTS)
     recount = entry.seq % each == 0 or entry.seq == events
     try:
-        check_event(state, event)
+        # An engine that closes takes back what it announced and never called, with effects or not. From the
+        # log alone nobody can tell that from a call that was lost.
+        if not isinstance(event, StepInterrupted):
+            check_event(state, event)
         evolve(state, event, entry.at)
         if recount:
             check_laws(state)
