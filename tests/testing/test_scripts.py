@@ -120,6 +120,18 @@ def test_an_answer_that_nobody_asked_for_is_told():
         try_plan(plan(PRICE), scripted({"market": 1, "order": 5}))
 
 
+def test_an_assertion_in_an_answer_fails_the_test_and_not_only_the_step():
+    def answer(args):
+        assert args["day"] == 4, "not that day"
+        return 1
+
+    with pytest.raises(AssertionError, match=r"step price calls market with .*'day': 3.*: not that day"):
+        try_plan(
+            plan(PRICE + ", on_error: continue", "id: other, tool: sleep, args: {seconds: 1}"),
+            {"market": answer},
+        )
+
+
 def test_a_name_that_is_none_of_the_tools_is_refused_with_the_nearest():
     with pytest.raises(kedge.BadInput, match="did you mean 'market'"):
         scripted({"markte": 1}, [market])

@@ -168,10 +168,16 @@ class _Script:
             raise ToolError(told, remedy="script an answer, or mend the plan")
         answer = self._left.popleft() if self._in_order else self._answer
         if callable(answer):
-            answer = answer(args)
-            if inspect.isawaitable(answer):
-                answer = await answer
+            answer = await self._said(answer, args, ctx)
         return await _given(answer, ctx)
+
+    async def _said(self, answer: Callable[[dict[str, Any]], Any], args: dict[str, Any], ctx: Context) -> Any:
+        try:
+            said = answer(args)
+            return await said if inspect.isawaitable(said) else said
+        except AssertionError as error:  # the test's own: a failed step might go unnoticed
+            self._surprises.append(f"step {ctx.step} calls {self._tool} with {_short(args)}: {error}")
+            raise
 
     def complaints(self) -> Iterator[str]:
         """What does not fit."""
