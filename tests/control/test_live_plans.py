@@ -48,7 +48,7 @@ def store(request, tmp_path):
 
 async def running(run, path):
     async with asyncio.timeout(10):
-        while run.state.steps[path].status != "running":
+        while run.state.steps[path].status != "running":  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
@@ -86,7 +86,11 @@ async def test_what_cannot_be_changed_is_refused_with_what_is_allowed(tools, sto
 async def test_a_running_call_is_stopped_by_name(tools, store):
     async with kedge.Engine(tools.all, store=store) as engine:
         run = await engine.start(
-            plan({"id": "a", "tool": "slow"}, {"id": "b", "tool": "quick"}, {"id": "c", "tool": "quick", "after": ["b"]})
+            plan(
+                {"id": "a", "tool": "slow"},
+                {"id": "b", "tool": "quick"},
+                {"id": "c", "tool": "quick", "after": ["b"]},
+            )
         )
         await running(run, "a")
         decision = await run.send(commands.Edit(patch=kedge.Patch(cancel=("a",), why="not needed")))
@@ -125,7 +129,7 @@ async def test_every_effect_is_asked_about_if_the_run_is_told_so(tools, store):
         await run.answer("q1", "refuse")
         assert (await run.result()).status == "failed"
         with pytest.raises(kedge.BadInput) as wrong:
-            await engine.start(plan(*steps), ask="sometimes")
+            await engine.start(plan(*steps), ask="sometimes")  # type: ignore[arg-type]
         assert wrong.value.code == "ask"
     assert tools.calls == [("quick", 0)]
 
@@ -133,7 +137,9 @@ async def test_every_effect_is_asked_about_if_the_run_is_told_so(tools, store):
 async def test_a_signal_from_outside_moves_a_run_that_waits(tools, store):
     async with kedge.Engine(tools.all, store=store) as engine:
         run = await engine.start(
-            plan({"id": "a", "wait": {"signal": "paid"}}, {"id": "b", "tool": "quick", "args": {"x": "${a.n}"}})
+            plan(
+                {"id": "a", "wait": {"signal": "paid"}}, {"id": "b", "tool": "quick", "args": {"x": "${a.n}"}}
+            )
         )
         assert (await run.result()).status == "waiting"
         assert (await run.send(commands.Signal(name="paid", data={"n": 6}))).taken
@@ -143,7 +149,9 @@ async def test_a_signal_from_outside_moves_a_run_that_waits(tools, store):
 async def test_events_of_a_changed_plan_never_go_back(tools, store):
     seen = []
     async with kedge.Engine(tools.all, store=store) as engine:
-        run = await engine.start(plan({"id": "a", "tool": "slow"}, {"id": "z", "tool": "quick"}), on_event=seen.append)
+        run = await engine.start(
+            plan({"id": "a", "tool": "slow"}, {"id": "z", "tool": "quick"}), on_event=seen.append
+        )
         for number in range(5):
             step = kedge.Step(id=f"n{number}", tool="quick", after=("a",))
             assert (await run.send(commands.Inject(step=step))).taken

@@ -111,7 +111,9 @@ def test_an_agent_cannot_answer_for_a_person():
     ("ask", "asked"), [("never", []), ("effects", ["b", "c"]), ("every_step", ["a", "b", "c"])]
 )
 def test_the_settings_ask_where_the_plan_does_not(ask, asked):
-    run = ring(step("a"), step("b", "put"), step("c", "send"), step("d", "sleep", args={"seconds": 1}), ask=ask)
+    run = ring(
+        step("a"), step("b", "put"), step("c", "send"), step("d", "sleep", args={"seconds": 1}), ask=ask
+    )
     assert [run.state.questions[id_].asked.path for id_ in run.questions] == asked
 
 
@@ -133,7 +135,8 @@ def test_a_cancelled_run_asks_nothing_any_more():
 
 
 @pytest.mark.parametrize(
-    ("answer", "calls", "end"), [("retry", ["a"], "running"), ("skip", ["c"], "running"), ("fail", [], "failed")]
+    ("answer", "calls", "end"),
+    [("retry", ["a"], "running"), ("skip", ["c"], "running"), ("fail", [], "failed")],
 )
 def test_a_failed_step_can_ask_what_to_do(answer, calls, end):
     run = ring(step("a", on_error="ask"), step("c", after=["a"], join="settled"))
@@ -177,10 +180,13 @@ def test_what_is_asked_after_a_failure_ends_with_the_run():
 
 
 def test_edited_arguments_must_fit_the_tool():
-    from kedge.plan.tools import Catalog, ToolSpec  # noqa: PLC0415
+    from kedge.plan.tools import Catalog, ToolSpec
 
     schema = {"type": "object", "properties": {"x": {"type": "integer"}}, "additionalProperties": False}
-    run = Ring({"goal": "g", "steps": [asks("a", args={"x": 1})]}, catalog=Catalog([ToolSpec(name="send", parameters=schema)]))
+    run = Ring(
+        {"goal": "g", "steps": [asks("a", args={"x": 1})]},
+        catalog=Catalog([ToolSpec(name="send", parameters=schema)]),
+    )
     run.start()
     with pytest.raises(InvalidPlan):
         run.answer("approve", value={"x": "one"})

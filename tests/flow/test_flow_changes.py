@@ -1,4 +1,4 @@
-"""Changing the plan of a run while it runs: what may be changed, and that what follows is the same as ever."""
+"""Changing the plan of a run while it runs: what may be changed, and what follows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def step(id_: str, **fields: Any) -> dict[str, Any]:
 
 
 def made(id_: str, **fields: Any) -> Step:
-    return Step(id=id_, **{"tool": "t", **fields})
+    more: Any = {"tool": "t", **fields}
+    return Step(id=id_, **more)
 
 
 def test_an_injected_step_runs_when_what_it_reads_is_there():
@@ -105,7 +106,7 @@ def test_steps_come_to_every_item_that_is_open_and_to_those_to_come():
         (Patch(add=(Addition(step=made("c")),)), "duplicate_id"),
         (Patch(add=(Addition(step=made("d"), into="a"),)), "unknown_step"),
         (Patch(add=(Addition(step=made("e", after=("nobody",))),)), "unknown_after"),
-        (Patch(add=(Addition(step=made("e", tool="no tool"),),)), "unknown_tool"),
+        (Patch(add=(Addition(step=made("e", tool="no tool")),)), "unknown_tool"),
         (Patch(change={"c": {"after": ["c"]}}), "cycle"),
         (Patch(change={"c": {"after": ["d"]}, "d": {"after": ["c"]}}), "cycle"),
         (Patch(change={"c": {"id": "x"}}), "fixed_field"),

@@ -84,7 +84,9 @@ def test_the_core_imports_nothing_that_does_anything(file):
             assert known in PURE, f"{file.name} imports {name}"
 
 
-@pytest.mark.parametrize("module", ["adopt", "evolve", "reopen", "revise", "scopes", "settle", "state", "transitions"])
+@pytest.mark.parametrize(
+    "module", ["adopt", "evolve", "reopen", "revise", "scopes", "settle", "state", "transitions"]
+)
 def test_what_folds_the_log_evaluates_no_expression(module):
     text = (ROOM / f"{module}.py").read_text("utf-8")
     assert "plan.expr" not in text

@@ -185,7 +185,8 @@ class _Excerpt:
 def _stub(step: Step) -> Step:
     """The step as others see it: what it gives, and nothing of what it takes."""
     return msgspec.structs.replace(
-        step, args={}, after=(), when=None, expect=None, quality=None, approval=None, compensate=None, goal=step.goal and "x",
+        step, args={}, after=(), when=None, expect=None, quality=None, approval=None, compensate=None,
+        goal=step.goal and "x",
         foreach=[0] if step.foreach is not None else None,
         loop=msgspec.structs.replace(step.loop, until=None) if step.loop is not None else None,
     )  # fmt: skip
@@ -249,11 +250,12 @@ def _rings(
         ring = _ring((path, "settled"), waits, done)
         if ring:
             names = tuple(dict.fromkeys(one for one, _ in ring))
-            yield Finding(
-                code="cycle", step=names[0], names=names,
-                message=" waits for ".join((*names[:12], names[0])) if len(names) > 1 else f"{names[0]} waits for itself",
-                remedy="remove one of these references",
-            )  # fmt: skip
+            first = names[0]
+            shown = (
+                " waits for ".join((*names[:12], first)) if len(names) > 1 else f"{first} waits for itself"
+            )
+            remedy = "remove one of these references"
+            yield Finding(code="cycle", step=first, names=names, message=shown, remedy=remedy)
 
 
 def _ring(start: _Moment, waits: Callable[[_Moment], list[_Moment]], done: set[_Moment]) -> list[_Moment]:

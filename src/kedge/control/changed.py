@@ -12,9 +12,7 @@ from kedge.flow.words import Outcome
 _HARMLESS = {"pure", "read"}
 
 
-def changed_tools(
-    state: RunState, now: Mapping[str, ToolMark], *, retry_failed: bool
-) -> dict[str, str]:
+def changed_tools(state: RunState, now: Mapping[str, ToolMark], *, retry_failed: bool) -> dict[str, str]:
     """Name and present hash of changed tools that have effects, then or now, and may still be called.
 
     One that a person took as it is counts as changed again only if it is yet another.

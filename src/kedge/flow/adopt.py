@@ -18,11 +18,12 @@ from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
 from kedge.plan.model import Plan
 from kedge.plan.patch import Patch
+from kedge.plan.tools import Effect
 
 
 def follow(state: RunState, plan: Plan, patch: Patch) -> None:
     """Let the run follow `plan`, which `patch` made of the one before."""
-    effects = {name: mark.effect for name, mark in state.tools.items()}
+    effects: dict[str, Effect] = {name: mark.effect for name, mark in state.tools.items()}
     revision, change = plan_change(state.program, plan, effects)
     moved = [step for step in _affected(state, change) if is_movable(step)]
     deserted = _deserted(state, change)
@@ -57,7 +58,7 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
 
 
 def live_scopes(state: RunState, scope: Scope) -> list[ScopeState]:
-    """The instances of a scope whose steps are part of the run: one for each item, and none before it began."""
+    """The instances of a scope that are open: one for each item, none before it began."""
     if scope.owner is None:
         return [state.root]
     outer = scope.outer
@@ -66,9 +67,8 @@ def live_scopes(state: RunState, scope: Scope) -> list[ScopeState]:
     found: list[ScopeState] = []
     for around in live_scopes(state, outer):
         step = around.steps[scope.owner.index]
-        for one in step.items if step.items is not None else (step,):
-            if one.inner is not None and not one.inner.replaced and one.outcome is None:
-                found.append(one.inner)
+        begun = [one for one in step.items or (step,) if one.inner is not None and one.outcome is None]
+        found += [one.inner for one in begun if one.inner is not None and not one.inner.replaced]
     return found
 
 

@@ -125,7 +125,8 @@ def _edited(state: RunState, step: StepState, value: Any) -> bytes:
     """Other arguments than the plan's, as the call is to get them."""
     if not isinstance(value, dict) or not step.node.calls:
         raise BadInput(
-            "other arguments are given as a map of all of them", code="edited_args", where=f"step {step.path}",
+            "other arguments are given as a map of all of them",
+            code="edited_args", where=f"step {step.path}",
             remedy="take the arguments of the question, and change what is to be otherwise",
         )  # fmt: skip
     from kedge.checks import check  # not needed to resume a run

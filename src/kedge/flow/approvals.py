@@ -41,14 +41,19 @@ def ask(turn: Turn, step: StepState, raw: bytes) -> None:
     """Ask whether the call may be made."""
     node = step.node
     approval = node.step.approval
-    text = node.ask.render(resolver(turn.state, step)) if node.ask is not None else f"May {node.step.tool} be called?"
+    text = (
+        node.ask.render(resolver(turn.state, step))
+        if node.ask is not None
+        else f"May {node.step.tool} be called?"
+    )
     until = turn.now + int(approval.expires_s * 1000) if approval is not None and approval.expires_s else 0
     value, blob = turn.store(raw)
     turn.emit(ev.StepWaiting(path=step.path, until=until, reason="approval"))
     turn.emit(
         ev.QuestionAsked(
             question=question_id(turn.state), reason="approval", path=step.path, text=str(text),
-            options=("approve", "refuse"), args=value, blob=blob, binding=binding(node, raw), expires_at=until,
+            options=("approve", "refuse"), args=value, blob=blob, binding=binding(node, raw),
+            expires_at=until,
         )
     )  # fmt: skip
 

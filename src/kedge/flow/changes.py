@@ -108,7 +108,8 @@ def _unlawful(state: RunState, plan: Plan, patch: Patch) -> Iterator[Finding]:
         if step is None or step.status is not StepStatus.RUNNING or not step.is_call:
             what = f"is {step.status}" if step is not None else "is no step of the run"
             yield _fault(
-                "not_running", f"cancel[{number}]", path, f"{path} {what}: only a running call can be cancelled",
+                "not_running", f"cancel[{number}]", path,
+                f"{path} {what}: only a running call can be cancelled",
                 _running(state),
             )  # fmt: skip
     for number, path in enumerate(patch.waive):

@@ -33,7 +33,7 @@ def decide(turn: Turn, given: inp.Input) -> None:
         case inp.Raised():
             _raised(turn, given)
         case cmd.Order():
-            steer(turn, given)  # type: ignore[arg-type]
+            steer(turn, given)
         case inp.Reported():
             if _attempt(turn.state, given.path, given.starts) is not None:
                 turn.emit(ev.Discovered(path=given.path, what=given.what, need=given.need))

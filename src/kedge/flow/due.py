@@ -147,7 +147,10 @@ def _wake_wait(turn: Turn, step: StepState) -> None:
         _start_wait(turn, step)
         return
     failure = Failure(
-        category="timeout", code="signal_expired", message=f"no signal {step.signal!r} came in time", classified=True
+        category="timeout",
+        code="signal_expired",
+        message=f"no signal {step.signal!r} came in time",
+        classified=True,
     )
     fail(turn, step, failure)
 

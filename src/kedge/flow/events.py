@@ -65,7 +65,7 @@ class PlanAdopted(Event, tag="PlanAdopted"):
 
 
 class CommandTaken(Event, tag="CommandTaken"):
-    """Somebody asked something of the run, and it is done or under way. What follows are events of their own."""
+    """Somebody asked something of the run, and it is done or under way. What follows has its own events."""
 
     key: str
     command: str
@@ -195,8 +195,9 @@ class StepSkipped(Event, tag="StepSkipped"):
 
     path: str
     reason: Literal["condition", "absent", "dependency", "not_needed", "empty", "command"]
-    """command: somebody said so; condition: its own `when`; absent: nothing it depends on is there; dependency: one failed;
-    not_needed: a fallback whose target did not fail; empty: a composite that did nothing."""
+    """command: somebody said so; condition: its own `when`; absent: nothing it depends on is there;
+    dependency: one failed; not_needed: a fallback whose target did not fail;
+    empty: a composite that did nothing."""
     because: tuple[str, ...] = ()
 
 

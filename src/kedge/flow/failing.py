@@ -12,7 +12,12 @@ def fail(turn: Turn, step: StepState, failure: Failure) -> None:
     """`step` has failed for good."""
     state = turn.state
     ending = state.cancelling or bool(state.stopped_by)
-    if ending or step.owner is not None or step.node.fallback >= 0 or _first(step).node.step.on_error != "ask":
+    if (
+        ending
+        or step.owner is not None
+        or step.node.fallback >= 0
+        or _first(step).node.step.on_error != "ask"
+    ):
         turn.emit(ev.StepFailed(path=step.path, error=failure))
         return
     turn.emit(ev.StepFailed(path=step.path, error=failure, held=True))
@@ -21,7 +26,7 @@ def fail(turn: Turn, step: StepState, failure: Failure) -> None:
             question=question_id(state),
             reason="failed",
             path=step.path,
-            text=f"Step {step.path} failed: {failure.message}. Try it again, go on without it, or let it fail?",
+            text=f"Step {step.path} failed: {failure.message}. Try again, go on without it, or let it fail?",
             options=("retry", "skip", "fail"),
         )
     )

@@ -25,7 +25,7 @@ def reopen(state: RunState) -> None:
 
 
 def reopen_step(state: RunState, step: StepState) -> None:
-    """Of a run that goes on, one step that failed is tried again, and those that were skipped because of it."""
+    """In a run that goes on, a failed step is tried again, with those that were skipped because of it."""
     again: list[StepState] = []
     void(state, step.path)
     if step.held:

@@ -49,8 +49,9 @@ class StepState:
     """One step, or one item of a foreach."""
 
     __slots__ = (
-        "approved", "attempt", "attempt_at", "awaits", "because", "ended_at", "ended_seq", "error", "generation", "given", "held", "index",
-        "inner", "items", "items_split", "items_value", "iteration", "missed", "node", "open", "outcome",
+        "approved", "attempt", "attempt_at", "awaits", "because", "ended_at",
+        "ended_seq", "error", "generation", "given", "held", "index", "inner", "items",
+        "items_split", "items_value", "iteration", "missed", "node", "open", "outcome",
         "owner", "path", "ready_at", "reason", "result", "rounds", "scope", "signal", "spans", "stand_in",
         "started_at", "starts", "status", "troubled", "unwanted", "waiting", "waived", "wake_at", "watchers",
     )  # fmt: skip

@@ -109,7 +109,8 @@ def _signal(state: RunState, given: cmd.Signal) -> Act:
     if sum(map(len, state.signals.values())) >= SIGNALS_MAX:
         raise Refused(
             f"{SIGNALS_MAX:,} signals are kept already that no step has taken",
-            code="too_many_signals", where=f"run {state.run_id}", remedy="look whether any step waits for them",
+            code="too_many_signals", where=f"run {state.run_id}",
+            remedy="look whether any step waits for them",
         )  # fmt: skip
 
     def act(turn: Turn) -> None:

@@ -90,7 +90,8 @@ class _Tree:
             item = " (one item of a foreach cannot be changed)" if "[" in path else ""
             self.fault(
                 "unknown_step", place, f"the plan has no step {path[:80]!r}{item}",
-                allowed=tuple(known[:10]), remedy=f"did you mean {near!r}?" if near else "name a step of the plan",
+                allowed=tuple(known[:10]),
+                remedy=f"did you mean {near!r}?" if near else "name a step of the plan",
             )  # fmt: skip
             return None
         self.touch(prefix)
@@ -113,8 +114,9 @@ class _Tree:
         for id_, step in self.scopes[prefix].items():
             inner = f"{prefix}{id_}/"
             if step.steps is not None and inner in self.touched and inner in self.scopes:
-                step = msgspec.structs.replace(step, steps=self.steps(inner))
-            found.append(step)
+                found.append(msgspec.structs.replace(step, steps=self.steps(inner)))
+            else:
+                found.append(step)
         return tuple(found)
 
 

@@ -90,9 +90,10 @@ class Author:
         if depth < 3 and self.maybe(25):
             step["steps"] = self.scope(depth + 1, visible)
         elif self.maybe(8):
-            step["wait"] = {"signal": self.luck.choice(["paid", "sent"])}
+            wait: dict[str, Any] = {"signal": self.luck.choice(["paid", "sent"])}
             if self.maybe(40):
-                step["wait"]["expires_s"] = self.luck.choice([1, 60])
+                wait["expires_s"] = self.luck.choice([1, 60])
+            step["wait"] = wait
         elif self.maybe(12):
             seconds = self.luck.choice([0, 1, 2, 60])
             if self.patient:
@@ -144,4 +145,8 @@ def _is_weak(steps: list[dict[str, Any]]) -> bool:
 
 
 def _tools(steps: list[dict[str, Any]]) -> list[str]:
-    return [tool for step in steps for tool in ([step["tool"]] if "tool" in step else _tools(step.get("steps", [])))]
+    return [
+        tool
+        for step in steps
+        for tool in ([step["tool"]] if "tool" in step else _tools(step.get("steps", [])))
+    ]

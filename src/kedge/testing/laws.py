@@ -32,7 +32,11 @@ def check_laws(state: RunState) -> None:
     open_ones = [q for q in state.questions.values() if q.open]
     _same("open questions", state.open_questions, len(open_ones))
     _same("blocked by", state.blocked_by, sum(not q.asked.path for q in open_ones))
-    _same("asked about", state.asked_about, {q.asked.path: id_ for id_, q in state.questions.items() if q.open and q.asked.path})
+    _same(
+        "asked about",
+        state.asked_about,
+        {q.asked.path: id_ for id_, q in state.questions.items() if q.open and q.asked.path},
+    )
     for path, step in steps.items():
         _same("path", path, step.path)
         allowed = _SETTLED_AS.get(step.status, {None})
@@ -54,7 +58,9 @@ def check_moves(state: RunState) -> None:
     asked = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "in_doubt"]
     in_doubt = [s.path for s in state.steps.values() if s.status is StepStatus.IN_DOUBT]
     _same("in doubt", sorted(asked), sorted(in_doubt))
-    waits = [s.path for s in state.steps.values() if s.status is StepStatus.WAITING and s.awaits == "approval"]
+    waits = [
+        s.path for s in state.steps.values() if s.status is StepStatus.WAITING and s.awaits == "approval"
+    ]
     approvals = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "approval"]
     _same("to be approved", sorted(approvals), sorted(waits))
     held = [s.path for s in state.steps.values() if s.held and s.outcome is None]
@@ -132,7 +138,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     closing = {owner.path if owner else "" for owner in state.closing if state.is_over(owner)}
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
-        "extended open_questions blocked_by listening running calls total settled done retired discoveries status"
+        "extended open_questions blocked_by listening running calls total settled done retired discoveries "
+        "status"
     )
     return {
         "run": {name: getattr(state, name) for name in own.split()},
@@ -171,7 +178,8 @@ def _picture_scope(scope: ScopeState | None) -> Any:
 def _picture_step(step: StepState, now_ms: int) -> dict[str, Any]:
     own = (
         "path status outcome starts attempt iteration generation result error reason because ready_at "
-        "started_at attempt_at ended_at ended_seq index items_value open rounds troubled missed unwanted waived held approved given waiting"
+        "started_at attempt_at ended_at ended_seq index items_value open rounds troubled missed unwanted "
+        "waived held approved given waiting"
     )
     found = {name: getattr(step, name) for name in own.split()}
     found["wake_at"] = step.wake_at if step.wake_at > now_ms else 0

@@ -6,11 +6,12 @@ from typing import Any
 
 from kedge.flow.program import Program, Scope, compile_plan
 from kedge.flow.state import RunState
+from kedge.plan.tools import Effect
 
 
 def check_program(state: RunState) -> None:
     """AssertionError if the run's compiled plan is not what its plan compiles to."""
-    effects = {name: mark.effect for name, mark in state.tools.items()}
+    effects: dict[str, Effect] = {name: mark.effect for name, mark in state.tools.items()}
     have = shape(state.program)
     wanted = shape(compile_plan(state.plan, state.program.catalog, effects))
     for path in {**wanted, **have}:

@@ -22,7 +22,7 @@ from kedge.base.errors import Category, InvalidPlan, KedgeError
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.checks import check
 from kedge.flow import inputs as inp
-from kedge.flow.commands import KINDS
+from kedge.flow.commands import KINDS, Command
 from kedge.flow.decide import decide
 from kedge.flow.due import due, next_wake
 from kedge.flow.events import AnyEvent, PlanAdopted, Raw, RunStarted, decode_event, encode_event, kind_of
@@ -188,7 +188,9 @@ class Ring(Seen):
     def start(self) -> Self:
         """The run begins."""
         turn = Turn(self.state, self.now_ms)
-        turn.emit(RunStarted(plan="p", goal=self.plan.goal, inputs=Raw(self._inputs), settings=self._settings))
+        turn.emit(
+            RunStarted(plan="p", goal=self.plan.goal, inputs=Raw(self._inputs), settings=self._settings)
+        )
         turn.emit(PlanAdopted(version=1, plan="p", cause="start"))
         return self._end(turn)
 
@@ -224,7 +226,7 @@ class Ring(Seen):
 
     def send(self, kind: str, **more: Any) -> Self:
         """A command; what the run refuses is raised."""
-        return self.put(KINDS[kind](**more))
+        return self.put(cast("Command", KINDS[kind](**more)))
 
     def answer(self, answer: str, value: Any = None, question: str = "") -> Self:
         """Answer a question, the only open one if none is named."""

@@ -32,7 +32,8 @@ _REACHED = (ev.StepSucceeded, ev.StepFailed)
 _SETTLING = (ev.StepSucceeded, ev.StepFailed, ev.StepSkipped, ev.StepCancelled)
 _RUN_LEVEL = frozenset(
     {
-        ev.RunStarted, ev.PlanAdopted, ev.CommandTaken, ev.CommandRefused, ev.SignalReceived, ev.RunResumed, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
+        ev.RunStarted, ev.PlanAdopted, ev.CommandTaken, ev.CommandRefused, ev.SignalReceived,
+        ev.RunResumed, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
         ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered, ev.LimitReached,
     }
 )  # fmt: skip
