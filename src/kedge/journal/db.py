@@ -13,6 +13,11 @@ import apsw
 
 Row = tuple[Any, ...]
 
+UNREADABLE = (apsw.CorruptError, UnicodeDecodeError)
+"""A flipped bit can break a page, or make a text that is none."""
+ERRORS = (apsw.Error, UnicodeDecodeError)
+"""What a statement can raise."""
+
 
 class Rows(Protocol):
     """What a statement gives."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
+from struct import error as StructError
 from typing import NamedTuple
 from zlib import crc32
 
@@ -84,13 +85,19 @@ def verify(entries: Sequence[Entry], prev_chain: int, first_seq: int, run_id: st
     """The last chain value of `entries`, or StoreDamaged with the first bad seq."""
     crc, header = crc32, _header  # a million of them are checked on a long resume: locals are a fifth faster
     previous, due = prev_chain, first_seq
-    for entry in entries:
-        if entry.seq != due:
-            raise damaged(run_id, due, "the event is missing")
-        previous = crc(entry.data, crc(header(due, entry.epoch, entry.at), previous))
-        if previous != entry.chain:
-            raise damaged(run_id, due, "its bytes are not what was written")
-        due += 1
+    try:
+        for entry in entries:
+            if entry.seq != due:
+                raise damaged(run_id, due, "the event is missing")
+            previous = crc(entry.data, crc(header(due, entry.epoch, entry.at), previous))
+            if previous != entry.chain:
+                raise damaged(run_id, due, "its bytes are not what was written")
+            due += 1
+    except (
+        TypeError,
+        StructError,
+    ) as error:  # a flipped bit can make a text of bytes, or nothing of a number
+        raise damaged(run_id, due, "its bytes are not what was written") from error
     return previous
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from kedge.base.errors import StoreDamaged, StoreError
 from kedge.base.ids import run_id as checked_run_id
-from kedge.journal.db import Db
+from kedge.journal.db import UNREADABLE, Db
 from kedge.journal.entry import Append, Entry, Head, Lease, advance, verify
 from kedge.journal.faults import checked_blob, damaged, from_os, no_such_run, not_claimed, overtaken, replaced
 from kedge.journal.ownership import Owner, RunLocks, is_another_live_process, owned_by, this_process
@@ -145,7 +145,7 @@ class SqliteJournal:
         with self._file.reading() as db:
             try:
                 return [_row(fields).head for fields in db.execute(SQL["list_runs"]).fetchall()]
-            except apsw.CorruptError:
+            except UNREADABLE:
                 return _runs_one_by_one(db)
 
     def delete(self, run_ids: Iterable[str]) -> None:
@@ -205,7 +205,7 @@ class SqliteJournal:
     ) -> tuple[list[Entry], StoreDamaged | None, str]:
         """What can be read and is sound, the damage that ended it, and the mark the run bears."""
         with self._file.reading() as db:
-            row = _find_run(db, run_id)
+            row = _find_run_anyhow(db, run_id)
             if row is None:
                 raise no_such_run(run_id)
             last_seq = row.head.seq if row.sound else _SEQ_MAX
@@ -269,9 +269,39 @@ def _append_all(db: Db, appends: Sequence[Append], known: Mapping[str, _RunRow])
 def _find_run(db: Db, run_id: str) -> _RunRow | None:
     try:
         found = db.execute(SQL["find_run"], (run_id,)).fetchall()
-    except apsw.CorruptError as error:
-        raise damaged(run_id, 0, f"its row cannot be read: {error}") from error
-    return _row(found[0]) if found else None
+    except UNREADABLE as error:
+        return _find_in_table(db, run_id, error)
+    row = _row(found[0]) if found else None
+    if row is None or row.sound:
+        return row
+    return _find_in_table(db, run_id, None) or row  # the index may have led to the row of another run
+
+
+def _find_in_table(db: Db, run_id: str, cause: Exception | None) -> _RunRow | None:
+    """Slow, and right where the index of names is what is damaged."""
+    try:
+        found = db.execute(SQL["find_run_in_table"], (run_id,)).fetchall()
+    except UNREADABLE as error:
+        cause, found = error, []
+    if found:
+        return min(map(_row, found), key=lambda row: not row.sound)
+    if cause is None:
+        return None
+    raise damaged(run_id, 0, f"its row cannot be read: {cause}") from cause
+
+
+def _find_run_anyhow(db: Db, run_id: str) -> _RunRow | None:
+    """For reading: by the index, in the table, and at last by the key alone, which is what events go by."""
+    try:
+        return _find_run(db, run_id) or _find_in_table(db, run_id, None)
+    except StoreDamaged as damage:
+        try:
+            found = db.execute(SQL["find_key"], (run_id,)).fetchall()
+        except UNREADABLE:
+            found = []
+        if not found:
+            raise
+        return _RunRow(found[0][0], sound=False, head=Head(run_id, damaged=damage.message))
 
 
 def _row(fields: tuple[Any, ...]) -> _RunRow:
@@ -351,7 +381,7 @@ def _append(db: Db, row: _RunRow, append: Append) -> _RunRow:
             size += _add_blob(db, row.key, sha, content)
     except apsw.ConstraintError as error:
         raise damaged(head.run_id, row.head.seq + 1, "there is an event after the run's last one") from error
-    except apsw.CorruptError as error:
+    except UNREADABLE as error:
         raise damaged(head.run_id, row.head.seq + 1, f"no event can be added: {error}") from error
     if size:
         head = msgspec.structs.replace(head, bytes=head.bytes + size)
@@ -386,7 +416,7 @@ def _fetch(db: Db, key: int, first: int, last: int) -> tuple[list[Entry], str]:
     base = key << _SEQ_BITS
     try:
         entries.extend(starmap(Entry, db.execute(SQL["read_events"], (base + first, base + last))))
-    except apsw.CorruptError as error:
+    except UNREADABLE as error:
         return entries, str(error)
     return entries, ""
 

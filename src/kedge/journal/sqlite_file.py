@@ -34,8 +34,8 @@ import apsw
 
 from kedge.base.errors import InternalError, KedgeError, StoreDamaged, StoreError
 from kedge.journal import faults
-from kedge.journal.db import Db, connect, result_code
-from kedge.journal.schema import check_identity, migrate
+from kedge.journal.db import ERRORS, Db, connect, result_code
+from kedge.journal.schema import check_identity, check_tables, migrate
 
 _T = TypeVar("_T")
 
@@ -113,7 +113,7 @@ class SqliteFile:
                 self._reader = None
                 db.close(force=True)
                 raise self._named(error) from error
-            except apsw.Error as error:
+            except ERRORS as error:
                 raise self._named(error) from error
             finally:
                 if self._reader is not None and db.in_transaction:
@@ -137,7 +137,7 @@ class SqliteFile:
                 done = work(db)
             except BaseException as error:
                 self._undo(db, error)
-                if isinstance(error, apsw.Error):
+                if isinstance(error, ERRORS):
                     raise self._named(error) from error
                 raise
             try:
@@ -169,7 +169,7 @@ class SqliteFile:
         if self._writing.acquire(blocking=False):
             try:
                 self._version = self._opened_writer().pragma("data_version")
-            except apsw.Error as error:
+            except ERRORS as error:
                 raise self._named(error) from error
             finally:
                 self._writing.release()
@@ -225,6 +225,7 @@ class SqliteFile:
                     db.pragma("writable_schema", "on")  # only with this does SQLite open a shortened file
                     db.pragma("query_only", "on")
                     check_identity(db, self.path)
+                    check_tables(db, self.path)
                 else:
                     self._set_up(db)
                 return db
@@ -233,7 +234,7 @@ class SqliteFile:
                     db.close(force=True)
                 # SQLite does not ask the busy handler in each step of making and recovering a WAL.
                 if not isinstance(error, apsw.BusyError) or time.monotonic() > deadline:
-                    if isinstance(error, apsw.Error):
+                    if isinstance(error, ERRORS):
                         raise self._named(error) from error
                     raise
                 time.sleep(random.uniform(0.001, 0.02))  # noqa: S311
@@ -260,6 +261,7 @@ class SqliteFile:
         db.pragma("cell_size_check", "on")  # finds a damaged page before it is followed
         db.pragma("mmap_size", 0)  # a mapped page that cannot be read kills the process
         migrate(db)
+        check_tables(db, self.path)
 
     def _opened_writer(self) -> Db:
         self._check_usable()
@@ -357,7 +359,7 @@ class SqliteFile:
     def _bytes_on_disk(self) -> int:
         return _size(self.path) + _size(f"{self.path}-wal")
 
-    def _named(self, error: apsw.Error) -> KedgeError:
+    def _named(self, error: apsw.Error | UnicodeDecodeError) -> KedgeError:
         """SQLite's error as one of ours."""
         text, where = str(error), self.path
         match error:
@@ -365,7 +367,7 @@ class SqliteFile:
                 return faults.full(where, text)
             case apsw.IOError() if _is_write(error):
                 return faults.full(where, f"{text} while writing: a disk, quota or file size limit")
-            case apsw.CorruptError() | apsw.FormatError():
+            case apsw.CorruptError() | apsw.FormatError() | UnicodeDecodeError():
                 return StoreDamaged(
                     f"{where}: {text}", remedy="restore the store from a copy; runs that read well are intact"
                 )

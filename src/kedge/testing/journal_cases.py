@@ -18,7 +18,6 @@ from kedge.journal.entry import Append, Entry, Head, Lease, chain
 class Journal(ports.Journal, Protocol):
     """What a store must have. The contracts stand in the docstring of `kedge.journal`."""
 
-    def good_prefix(self, run_id: str) -> list[Entry]: ...
     def has_blob(self, sha: str) -> bool: ...
 
 
