@@ -7,9 +7,11 @@ anything else than the truth, or fail in a way that has no name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import apsw
 
 from kedge.base.codec import digest
 from kedge.base.errors import InternalError, KedgeError, NotFound, StoreDamaged, StoreError
@@ -77,7 +79,7 @@ def judge(path: Path, truth: Truth, *, may_be_older: bool = False) -> Verdict:
     try:
         for run_id, events in truth.events.items():
             _judge_run(journal, run_id, events, verdict, may_be_older=may_be_older)
-        _judge_list(journal, truth, verdict)
+        _judge_list(journal, path, truth, verdict)
         _judge_blobs(journal, truth.blobs, verdict)
         _judge_writing(journal, truth, verdict)
     finally:
@@ -133,7 +135,7 @@ def _judge_run(
             verdict.wrong.append(f"{run_id}: {len(found)} events are given as the run, and are not")
 
 
-def _judge_list(journal: SqliteJournal, truth: Truth, verdict: Verdict) -> None:
+def _judge_list(journal: SqliteJournal, path: Path, truth: Truth, verdict: Verdict) -> None:
     with _named(verdict, "list"):
         heads = {head.run_id: head for head in journal.runs()}
         for run_id in truth.events:
@@ -143,16 +145,17 @@ def _judge_list(journal: SqliteJournal, truth: Truth, verdict: Verdict) -> None:
                 if not renamed:  # the name itself was hit: the list has it, damaged, under another
                     verdict.wrong.append(f"{run_id} is not in the list")
                 continue
-            if run_id in verdict.damaged and not head.damaged and _takes_marks(journal, run_id):
+            if run_id in verdict.damaged and not head.damaged and _takes_marks(journal, path, run_id):
                 verdict.wrong.append(f"{run_id} is damaged, and the list does not say so")
 
 
-def _takes_marks(journal: SqliteJournal, run_id: str) -> bool:
-    """Whether it could be noted in the store that a run is damaged."""
+def _takes_marks(journal: SqliteJournal, path: Path, run_id: str) -> bool:
+    """Whether it can be noted in the store that a run is damaged."""
     try:
-        journal._file.write(lambda db: db.execute(SQL["mark_damaged"], ("damaged", run_id)))
+        with closing(apsw.Connection(str(path))) as db:
+            db.execute(SQL["mark_damaged"], ("damaged", run_id))
         head = next((head for head in journal.runs() if head.run_id == run_id), None)
-    except StoreError:
+    except (StoreError, apsw.Error):
         return False
     return head is not None and bool(head.damaged)
 

@@ -8,9 +8,8 @@ whole chain anyway, and it is computed for every event on the hot path (0.3 µs)
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from struct import Struct
-from struct import error as StructError
 from typing import NamedTuple
 from zlib import crc32
 
@@ -19,7 +18,7 @@ import msgspec
 from kedge.base.errors import InternalError
 from kedge.journal.faults import damaged, overtaken, replaced
 
-_header = Struct(">QQQ").pack
+_header = struct.Struct(">QQQ").pack
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -93,10 +92,7 @@ def verify(entries: Sequence[Entry], prev_chain: int, first_seq: int, run_id: st
             if previous != entry.chain:
                 raise damaged(run_id, due, "its bytes are not what was written")
             due += 1
-    except (
-        TypeError,
-        StructError,
-    ) as error:  # a flipped bit can make a text of bytes, or nothing of a number
+    except (TypeError, struct.error) as error:  # a flipped bit makes a text of bytes, or nothing of a number
         raise damaged(run_id, due, "its bytes are not what was written") from error
     return previous
 
