@@ -62,23 +62,24 @@ class Verdict:
     intact: set[str] = field(default_factory=set[str])
     older: set[str] = field(default_factory=set[str])
     """Runs that it gave whole and shorter than they were."""
-    unseen: set[str] = field(default_factory=set[str])
-    """Runs that are there, and would be begun anew under their name."""
     wrong: list[str] = field(default_factory=list[str])
     """What must not be."""
 
 
-def judge(path: Path, truth: Truth, *, may_be_older: bool = False) -> Verdict:
-    """Ask a store everything, and compare."""
+def judge(
+    path: Path, truth: Truth, *, may_be_older: bool = False, at_least: int = 0, wal: bool = True
+) -> Verdict:
+    """Ask a store everything, and compare. Of a run that may be older, so many events must be there."""
     verdict = Verdict()
     with _named(verdict, "open") as went:
-        journal = SqliteJournal(path)
+        journal = SqliteJournal(path, wal=wal)
         went.append(True)
     if not went:
         return verdict
     try:
         for run_id, events in truth.events.items():
-            _judge_run(journal, run_id, events, verdict, may_be_older=may_be_older)
+            least = at_least if may_be_older else len(events)
+            _judge_run(journal, run_id, events, verdict, least)
         _judge_list(journal, path, truth, verdict)
         _judge_blobs(journal, truth.blobs, verdict)
         _judge_writing(journal, truth, verdict)
@@ -106,7 +107,7 @@ def _named(verdict: Verdict, what: str) -> Iterator[list[bool]]:
 
 
 def _judge_run(
-    journal: SqliteJournal, run_id: str, events: list[Entry], verdict: Verdict, *, may_be_older: bool
+    journal: SqliteJournal, run_id: str, events: list[Entry], verdict: Verdict, least: int
 ) -> None:
     with _named(verdict, f"read {run_id}"):
         try:
@@ -129,7 +130,7 @@ def _judge_run(
             return
         if found == events:
             verdict.intact.add(run_id)
-        elif may_be_older and found == events[: len(found)]:
+        elif len(found) >= least and found == events[: len(found)]:
             verdict.older.add(run_id)
         else:
             verdict.wrong.append(f"{run_id}: {len(found)} events are given as the run, and are not")
@@ -170,10 +171,10 @@ def _judge_blobs(journal: SqliteJournal, blobs: Mapping[str, bytes], verdict: Ve
 def _judge_writing(journal: SqliteJournal, truth: Truth, verdict: Verdict) -> None:
     for run_id in verdict.intact:
         with _named(verdict, f"write {run_id}"):
-            driver = Driver(journal, run_id)
-            if not driver.seq:  # the index of names has lost it: known, and told in the table of facts
-                verdict.unseen.add(run_id)
+            if journal.head(run_id) is None:  # as an engine does, before it takes a name for a new one
+                verdict.wrong.append(f"{run_id}: is there, and would be begun anew")
                 continue
+            driver = Driver(journal, run_id)
             more = driver.write(1)
             if journal.read(run_id) != [*truth.events[run_id], *more]:
                 verdict.wrong.append(f"{run_id}: what was written into the damaged store is not what is read")

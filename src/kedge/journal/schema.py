@@ -45,6 +45,10 @@ def check_identity(db: Db, where: str) -> None:
             where=where,
             remedy="name another file; kedge makes it if it is not there",
         )
+    if db.pragma("user_version") < 1 and not _is_empty(db):
+        raise StoreDamaged(
+            f"{where}: it has tables and no version of them", remedy="restore the store from a copy"
+        )
     version, known = db.pragma("user_version"), len(migrations())
     if version > known:
         raise StoreVersion(

@@ -114,6 +114,9 @@ class SqliteJournal:
         """Where the run stands; None if there is no such run."""
         with self._file.reading() as db:
             row = _find_run(db, run_id)
+            if row is None and _find_in_table(db, run_id, None) is not None:
+                # Whoever took it for a new one would do everything again.
+                raise damaged(run_id, 0, "the index of names has lost it")
         return row and row.head
 
     def read(self, run_id: str, after_seq: int = 0, limit: int | None = None) -> list[Entry]:
@@ -272,9 +275,18 @@ def _find_run(db: Db, run_id: str) -> _RunRow | None:
     except UNREADABLE as error:
         return _find_in_table(db, run_id, error)
     row = _row(found[0]) if found else None
-    if row is None or row.sound:
+    if row is None:
+        if db.execute(SQL["find_key"], (run_id,)).fetchall():
+            raise damaged(run_id, 0, "its row is missing")
+        return None
+    if row.head.run_id == run_id and row.sound:
         return row
-    return _find_in_table(db, run_id, None) or row  # the index may have led to the row of another run
+    by_name = _find_in_table(db, run_id, None)
+    if by_name is not None:
+        return by_name
+    if row.sound:
+        raise damaged(run_id, 0, f"its row is missing: run {row.head.run_id} is in its place")
+    return _RunRow(row.key, sound=False, head=Head(run_id, damaged=row.head.damaged))
 
 
 def _find_in_table(db: Db, run_id: str, cause: Exception | None) -> _RunRow | None:
@@ -295,13 +307,21 @@ def _find_run_anyhow(db: Db, run_id: str) -> _RunRow | None:
     try:
         return _find_run(db, run_id) or _find_in_table(db, run_id, None)
     except StoreDamaged as damage:
-        try:
-            found = db.execute(SQL["find_key"], (run_id,)).fetchall()
-        except UNREADABLE:
-            found = []
-        if not found:
+        key = _key_alone(db, run_id)
+        if key is None:
             raise
-        return _RunRow(found[0][0], sound=False, head=Head(run_id, damaged=damage.message))
+        return _RunRow(key, sound=False, head=Head(run_id, damaged=damage.message))
+
+
+def _key_alone(db: Db, run_id: str) -> int | None:
+    """By the index, if no other run has its events there."""
+    keys: list[tuple[int]] = []
+    try:
+        keys = db.execute(SQL["find_key"], (run_id,)).fetchall()
+        rows = [_row(fields) for key in keys for fields in db.execute(SQL["find_by_key"], key).fetchall()]
+    except UNREADABLE:
+        rows = []
+    return None if not keys or any(row.sound for row in rows) else keys[0][0]
 
 
 def _row(fields: tuple[Any, ...]) -> _RunRow:

@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from kedge.base.errors import InternalError, KedgeError, StoreDamaged, StoreError
+from kedge.base.errors import InternalError, KedgeError, StoreDamaged, StoreError, StoreFull
 from kedge.journal import faults
 from kedge.journal.db import ERRORS, Db, connect, result_code
 from kedge.journal.schema import check_identity, check_tables, migrate
@@ -331,14 +331,20 @@ class SqliteFile:
         """COMMIT failed: find out what happened, and raise unless it happened."""
         self._undo(db, error)
         self._drop_connections()
+        happened = False
         try:
             again = self._opened_writer()
-            # What recovery finds in the log may never have reached the disk. The checkpoint writes it
-            # anew to the main file and syncs that one.
-            again.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             happened = landed is not None and landed(again)
-        except (apsw.Error, KedgeError) as second:
+            if happened:
+                # What recovery finds in the log may never have reached the disk. The checkpoint writes it
+                # anew to the main file and syncs that one.
+                again.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except (*ERRORS, KedgeError) as failed:
+            second = failed if isinstance(failed, KedgeError) else self._named(failed)
             self._drop_connections()
+            first = self._named(error)
+            if not happened and isinstance(first, StoreFull) and isinstance(second, StoreFull):
+                raise first from error  # a commit without room for all of it is none
             raise StoreError(
                 f"{error}; the store could not be opened again to see what is in it: {second}",
                 code="store_io",

@@ -1,6 +1,6 @@
--- name: find_run: A run's row by its id.
+-- name: find_run: A run's row by its id. Its name is taken from the table, not from the index.
 select key, crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes, damaged
-from run where run_id = ?;
+from run where key = (select key from run where run_id = ?);
 
 -- name: find_run_in_table: The same without the index, for when that is damaged.
 select key, crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes, damaged
@@ -8,6 +8,10 @@ from run where +run_id = ?;
 
 -- name: find_key: A run's key from the index alone, for when its row is damaged.
 select key from run where run_id = ?;
+
+-- name: find_by_key: A run's row by its key.
+select key, crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes, damaged
+from run where key = ?;
 
 -- name: list_runs: Every run's row, newest first (keys are given in order).
 select key, crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes, damaged
