@@ -301,7 +301,14 @@ def power(luck: Random, folder: Path) -> Verdict:
     return cut_power(luck, folder, wal=luck.random() < 0.8)
 
 
-def cut_power(luck: Random, folder: Path, *, wal: bool = True, synchronous: str = "") -> Verdict:
+def sync_fails(luck: Random, folder: Path) -> Verdict:
+    """A sync fails once, and the power is cut after that: no sync may be taken for the one that failed."""
+    return cut_power(luck, folder, sync_to_fail=luck.randrange(1, 40))
+
+
+def cut_power(
+    luck: Random, folder: Path, *, wal: bool = True, synchronous: str = "", sync_to_fail: int = 0
+) -> Verdict:
     """A store is written to, and one cut is looked at for each commit or so."""
     path = folder / "k.db"
     recorder, verdict = Recorder(), Verdict()
@@ -313,9 +320,15 @@ def cut_power(luck: Random, folder: Path, *, wal: bool = True, synchronous: str 
                 journal._file._opened_writer().pragma("synchronous", synchronous)  # noqa: SLF001
             files = {file.name: file.read_bytes() for file in (path, Path(f"{path}-wal")) if file.exists()}
             begun = len(recorder.ops)
+            recorder.sync_to_fail = sync_to_fail
             for _ in range(luck.randrange(2, 20)):
-                driver.write(luck.randrange(1, 4), headline=luck.randbytes(luck.randrange(3_000)))
-                recorder.ops.append(Op("ack", "", driver.seq))
+                try:
+                    driver.write(luck.randrange(1, 4), headline=luck.randbytes(luck.randrange(3_000)))
+                except StoreError:
+                    driver.release()
+                    driver = Driver(journal, "run")
+                else:
+                    recorder.ops.append(Op("ack", "", driver.seq))
             written = journal.read("run")
             ops = recorder.ops[begun:]
     finally:
@@ -341,8 +354,8 @@ def cut_power(luck: Random, folder: Path, *, wal: bool = True, synchronous: str 
 KINDS: dict[str, tuple[Kind, int]] = {
     "flip": (flip, 40), "event": (event, 15), "short": (short, 10), "page": (page, 10),
     "log_torn": (log_torn, 5), "log_flip": (log_flip, 5), "log_gone": (log_gone, 1),
-    "log_older": (log_older, 3), "log_foreign": (log_foreign, 2), "moved": (moved, 1), "foreign": (foreign, 3),
-    "full": (full, 2), "power": (power, 3),
+    "log_older": (log_older, 3), "log_foreign": (log_foreign, 2), "moved": (moved, 1),
+    "foreign": (foreign, 3), "full": (full, 2), "power": (power, 3), "sync_fails": (sync_fails, 2),
 }  # fmt: skip
 """Each with its share of a hundred cases."""
 

@@ -1,7 +1,8 @@
 """A model of a power cut: a VFS that writes down what is written and synced, and the files that are left.
 
 What was synced is there. Of what was written to a file since its last sync each piece is there, is not, is
-garbled, or came before one that was written earlier: a disk may do all of that. Killing a process shows none
+garbled, or came before one that was written earlier: a disk may do all of that. What a failed sync was for is
+not there whatever is synced later, unless it is written again. Killing a process shows none
 of it, because the kernel goes on and writes everything.
 """
 
@@ -30,6 +31,8 @@ class Recorder(apsw.VFS):
     def __init__(self) -> None:
         self.base = apsw.vfs_names()[0]
         self.ops: list[Op] = []
+        self.sync_to_fail = 0
+        """The sync that is to fail, counted down; 0: none."""
         super().__init__("recorder", self.base, makedefault=True)
 
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
@@ -44,6 +47,7 @@ class _File(apsw.VFSFile):
     def __init__(self, recorder: Recorder, name: Any, flags: list[int]) -> None:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
         self._name = Path(path).name
+        self._recorder = recorder
         self._ops = recorder.ops
         super().__init__(recorder.base, name, flags)
 
@@ -56,6 +60,12 @@ class _File(apsw.VFSFile):
         self._ops.append(Op("truncate", self._name, newsize))
 
     def xSync(self, flags: int) -> None:  # noqa: N802
+        self._recorder.sync_to_fail -= 1
+        if self._recorder.sync_to_fail == 0:
+            self._ops.append(Op("sync failed", self._name))
+            error = apsw.IOError("injected")
+            error.result, error.extendedresult = apsw.SQLITE_IOERR, apsw.SQLITE_IOERR_FSYNC
+            raise error
         super().xSync(flags)
         self._ops.append(Op("sync", self._name))
 
@@ -69,7 +79,10 @@ class Disk:
 
     def take(self, op: Op) -> None:
         """One thing more was done."""
-        if op.kind == "sync" or (op.kind == "delete" and op.at):
+        if op.kind == "sync failed":
+            # The kernel takes the pages for clean: they can still be read, and no later sync writes them.
+            self.pending.pop(op.name, None)
+        elif op.kind == "sync" or (op.kind == "delete" and op.at):
             for waiting in self.pending.pop(op.name, []):
                 self._apply(self.safe, waiting)
             if op.kind == "delete":

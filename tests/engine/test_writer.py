@@ -416,3 +416,24 @@ def test_the_store_is_there_for_other_tools(tmp_path):
     kedge.run_sync(chain(3, "pure"), tools=[pure], store=tmp_path / "k.db")
     with apsw.Connection(str(tmp_path / "k.db")) as db:
         assert db.execute("pragma integrity_check").fetchall() == [("ok",)]
+
+
+async def test_a_run_that_ended_while_there_was_no_room_is_listed_as_done(sqlite, monkeypatch):
+    """Its line in the list went with the commit that was refused."""
+    monkeypatch.setattr("kedge.engine.writer.FULL_RETRY_S", 0.02)
+    refused = []
+
+    def fail(appends, number):
+        if (
+            b"RunEnded" in b"".join(entry.data for append in appends for entry in append.entries)
+            and not refused
+        ):
+            refused.append(number)
+            return kedge.StoreFull("full")
+        return None
+
+    async with kedge.Engine(tools=[write], store=Faulty(sqlite, fail)) as engine:
+        assert (await (await engine.start(chain(2, "write"), run_id="r")).result()).ok
+    assert refused
+    async with kedge.Engine(store=sqlite) as engine:
+        assert [(run.status, run.done) for run in engine.runs()] == [("done", 2)]

@@ -83,7 +83,10 @@ class SqliteJournal:
 
     def driven(self, run_id: str) -> bool:
         """Whether a process, this one included, drives the run at this moment."""
-        return self._locks.is_taken(run_id)
+        try:
+            return self._locks.is_taken(run_id)
+        except OSError as error:
+            raise from_os(error, f"{self._file.path}.locks") from error
 
     def release(self, lease: Lease) -> None:
         """The run is free; nothing happens if the lease is not held here any more."""
@@ -187,6 +190,7 @@ class SqliteJournal:
         try:
             if self._epochs:
                 self._release(list(self._epochs))
+            self._locks.sweep()
         finally:
             self._file.close()
 

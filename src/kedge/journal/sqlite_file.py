@@ -34,7 +34,7 @@ import apsw
 
 from kedge.base.errors import InternalError, KedgeError, StoreDamaged, StoreError, StoreFull
 from kedge.journal import faults
-from kedge.journal.db import ERRORS, Db, connect, result_code
+from kedge.journal.db import ERRORS, Db, connect, disconnect, result_code
 from kedge.journal.schema import check_identity, check_tables, migrate
 
 _T = TypeVar("_T")
@@ -111,7 +111,7 @@ class SqliteFile:
                 yield db
             except apsw.IOError as error:
                 self._reader = None
-                db.close(force=True)
+                disconnect(db)
                 raise self._named(error) from error
             except ERRORS as error:
                 raise self._named(error) from error
@@ -231,7 +231,7 @@ class SqliteFile:
                 return db
             except BaseException as error:
                 if db is not None:
-                    db.close(force=True)
+                    disconnect(db)
                 # SQLite does not ask the busy handler in each step of making and recovering a WAL.
                 if not isinstance(error, apsw.BusyError) or time.monotonic() > deadline:
                     if isinstance(error, ERRORS):
@@ -299,8 +299,10 @@ class SqliteFile:
                 return
             else:
                 what = "its log (-wal) was deleted, moved or replaced while it was open"
-        except OSError:
+        except FileNotFoundError:
             pass
+        except OSError as error:  # nobody can tell
+            raise faults.from_os(error, self.path) from error
         raise StoreError(
             what,
             code="store_moved",
@@ -358,7 +360,7 @@ class SqliteFile:
         with self._reading:
             for db in (self._reader, self._writer):
                 if db is not None:
-                    db.close(force=True)
+                    disconnect(db)
             self._reader = self._writer = None
             self._log_inode = None
 
