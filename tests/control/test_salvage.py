@@ -313,3 +313,20 @@ async def test_the_events_of_a_run_with_a_damaged_row_are_told_before_the_damage
         with pytest.raises(kedge.StoreDamaged):
             seen.extend((event.kind, event.path) for event in engine.reader("r").news())
     assert seen == told
+
+
+async def test_a_run_whose_name_the_index_has_lost_is_salvaged_and_not_begun_anew(store, other):
+    world, told = await lived(store)
+    raw = bytearray(store.read_bytes())
+    db = apsw.Connection(str(store))
+    ((page,),) = db.execute("select rootpage from sqlite_master where name = 'sqlite_autoindex_run_1'")
+    db.close()
+    at = raw.rindex(b"\x0f\x09r", (page - 1) * 4096, page * 4096)  # the heading of a text of one letter
+    raw[at + 2] = ord("s")
+    store.write_bytes(raw)
+    async with kedge.Engine(world.tools, store) as engine:
+        with pytest.raises(kedge.StoreDamaged, match="lost it"):
+            await engine.start(PLAN, run_id="r")
+        found = engine.salvage("r", to=other)
+        assert (found.intact, found.status) == (len(told), "done")
+        assert [run.id for run in engine.runs()] == ["r"]

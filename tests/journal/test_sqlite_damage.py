@@ -421,6 +421,20 @@ def test_a_name_that_the_index_has_lost_is_not_taken_for_a_new_one(store):
     journal.close()
 
 
+def test_a_row_whose_name_has_changed_loses_no_event(store):
+    sql(store, "update run set crc = crc + 1 where run_id = 'hurt'")
+    raw = bytearray(store.read_bytes())
+    ((page,),) = apsw.Connection(str(store)).execute("select rootpage from sqlite_master where name = 'run'")
+    start = (page - 1) * 4096
+    raw[start : start + 4096] = raw[start : start + 4096].replace(b"hurt", b"hurd", 1)
+    store.write_bytes(raw)
+    journal = SqliteJournal(store)
+    assert damage_of(journal, "hurt") == 0
+    assert len(journal.good_prefix("hurt")) == EVENTS
+    others_are_intact(journal)
+    journal.close()
+
+
 def test_a_row_that_is_another_runs_gives_none_of_its_events(store):
     sql(store, "delete from run where run_id = 'after'")
     Index(store).change(b"hurt\x02", b"gone\x02")

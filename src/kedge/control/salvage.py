@@ -79,6 +79,7 @@ class Found(NamedTuple):
 def hold(journal: Journal, run_id: str, now_ms: int) -> Lease | None:
     """Nobody else may drive it meanwhile. None: the store takes no writes, so nobody can."""
     try:
+        journal.head(run_id)  # a claim of a run that it cannot find would make a new one
         return journal.claim(run_id, now_ms)
     except StoreError:
         return None

@@ -109,7 +109,7 @@ class RunLocks:
         return False
 
     def sweep(self) -> None:
-        """Remove the files of drivers that could not do so themselves, most often because they were killed."""
+        """Remove the files of drivers that could not do so, most often because they were killed."""
         with suppress(OSError):
             for file in self._folder.glob("*.lock"):
                 if _take(str(file)):
@@ -169,16 +169,16 @@ def _lock_file(path: str) -> int | None:
         except FileNotFoundError:
             Path(path).parent.mkdir(mode=0o700, exist_ok=True)
             continue
-        locked = False
         try:
-            if not _try_lock(fd):
-                return None
-            locked = _is_at(fd, path)
-            if locked:
+            locked = _try_lock(fd)
+            if locked and _is_at(fd, path):
                 return fd
-        finally:
-            if not locked:
-                os.close(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        if not locked:
+            return None
 
 
 def _is_at(fd: int, path: str) -> bool:

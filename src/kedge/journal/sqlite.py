@@ -162,9 +162,7 @@ class SqliteJournal:
         # Inside the transaction: who takes a lock from here on waits for us to be done, and then
         # finds no such run.
         for run_id in run_ids:
-            row = _find_run(db, run_id)
-            if row is None:
-                raise no_such_run(run_id)
+            row = _existing(db, run_id)
             if self._locks.is_taken(run_id):
                 raise owned_by(run_id, _find_owner(db, run_id))
             _refuse_if_alive(db, run_id)
@@ -291,6 +289,13 @@ def _find_run(db: Db, run_id: str) -> _RunRow | None:
     if row.sound:
         raise damaged(run_id, 0, f"its row is missing: run {row.head.run_id} is in its place")
     return _RunRow(row.key, sound=False, head=Head(run_id, damaged=row.head.damaged))
+
+
+def _existing(db: Db, run_id: str) -> _RunRow:
+    row = _find_run(db, run_id)
+    if row is None:
+        raise no_such_run(run_id)
+    return row
 
 
 def _find_in_table(db: Db, run_id: str, cause: Exception | None) -> _RunRow | None:
@@ -450,12 +455,9 @@ def _runs_one_by_one(db: Db) -> list[Head]:
     heads: list[Head] = []
     for (run_id,) in db.execute(SQL["list_run_ids"]).fetchall():
         try:
-            row = _find_run(db, run_id)
+            heads.append(_existing(db, run_id).head)
         except StoreDamaged as damage:
             heads.append(Head(run_id, damaged=damage.message))
-        else:
-            if row is not None:
-                heads.append(row.head)
     return sorted(heads, key=lambda head: head.created_at, reverse=True)
 
 
