@@ -12,6 +12,7 @@ from kedge.base.errors import NotFound, NotOwner, StoreDamaged, StoreError, Stor
 from kedge.journal import ownership, sqlite_file
 from kedge.journal.db import connect
 from kedge.journal.memory import MemoryJournal
+from kedge.journal.opening import open_journal
 from kedge.journal.schema import migrate
 from kedge.journal.sqlite import SqliteJournal, _has_last
 from kedge.testing.journal_kit import Driver
@@ -260,4 +261,19 @@ def test_a_damaged_file_says_so_to_whoever_wants_to_write(path):
     for call in (journal.vacuum, journal.data_version, lambda: journal.claim("new", 1)):
         with pytest.raises(StoreDamaged):
             call()
+    journal.close()
+
+
+def test_a_lock_that_cannot_be_looked_at_is_not_kept(journal, monkeypatch):
+    with monkeypatch.context() as broken:
+        broken.setattr(ownership, "_is_at", failing(OSError))
+        with pytest.raises(StoreError):
+            journal.claim("run", 1)
+    journal.claim("run", 2)
+
+
+def test_what_a_user_writes_for_a_store_becomes_one(path):
+    assert isinstance(open_journal(":memory:"), MemoryJournal)
+    journal = open_journal(path)
+    assert isinstance(journal, SqliteJournal)
     journal.close()
