@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,7 +138,7 @@ class Disk(apsw.VFS):
         return method == self.method and self.strike.now(f"{method} {name}")
 
     def failure(self) -> apsw.Error:
-        error = self.error("injected")
+        error: Any = self.error("injected")
         error.result, error.extendedresult = self.code & 0xFF, self.code
         return error
 
@@ -220,7 +220,7 @@ def disk_lane(kind: str) -> Callable[[Life, int], Strike]:
 
 
 @contextmanager
-def _until_over(strike: Strike) -> Iterator[None]:
+def _until_over(strike: Strike) -> Generator[None]:
     try:
         yield
     finally:
@@ -251,7 +251,7 @@ def system_lane(number: int) -> Callable[[Life, int], Strike]:
 
 
 @contextmanager
-def _failing_system(strike: Strike, number: int) -> Iterator[None]:
+def _failing_system(strike: Strike, number: int) -> Generator[None]:
     usual = {(module, name): getattr(module, name) for module, name in SYSTEM}
     for (module, name), call in usual.items():
         setattr(module, name, _failing(name, call, strike, number))
@@ -327,7 +327,7 @@ def _in_child(life: Life, n: int, fault: Callable[[], None]) -> Strike:
 
 
 @contextmanager
-def _armed(fault: Callable[[], None]) -> Iterator[None]:
+def _armed(fault: Callable[[], None]) -> Generator[None]:
     fault()
     yield
     os._exit(0)  # what was acknowledged counts, not how this ends
@@ -346,7 +346,7 @@ LANES: dict[str, Lane] = {
 ENDLESS = {"stack": 30, "memory": 60}
 """Lanes in which every number is a fault: so many of them, of the last as many more as are asked for."""
 try:
-    import _testcapi  # noqa: F401  # pyright: ignore[reportMissingImports, reportUnusedImport]
+    import _testcapi  # noqa: F401  # pyright: ignore[reportUnusedImport]
 except ImportError:
     pass
 else:

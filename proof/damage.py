@@ -12,8 +12,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from random import Random
 
@@ -190,37 +190,37 @@ def foreign(luck: Random, folder: Path) -> Verdict:
 
 
 @contextmanager
-def _versioned(path: Path, version: int) -> Iterator[None]:
+def _versioned(path: Path, version: int) -> Generator[None]:
     _sql(path, f"pragma user_version = {version}")
     yield
 
 
 @contextmanager
-def _linked(path: Path) -> Iterator[None]:
+def _linked(path: Path) -> Generator[None]:
     os.link(path, path.with_name("second.db"))
     yield
 
 
 @contextmanager
-def _text(path: Path) -> Iterator[None]:
+def _text(path: Path) -> Generator[None]:
     path.write_text("goal: this is a plan, not a store\n" * 50)
     yield
 
 
 @contextmanager
-def _of_another(path: Path) -> Iterator[None]:
+def _of_another(path: Path) -> Generator[None]:
     _sql(path, "pragma application_id = 7")
     yield
 
 
 @contextmanager
-def _without_table(path: Path) -> Iterator[None]:
+def _without_table(path: Path) -> Generator[None]:
     _sql(path, "drop table lease")
     yield
 
 
 @contextmanager
-def _with_bug(_: Path) -> Iterator[None]:
+def _with_bug(_: Path) -> Generator[None]:
     usual = apsw.sqlite_lib_version
     apsw.sqlite_lib_version = lambda: "3.50.4"
     try:
@@ -229,7 +229,7 @@ def _with_bug(_: Path) -> Iterator[None]:
         apsw.sqlite_lib_version = usual
 
 
-_FOREIGN: dict[str, Callable[[Path], object]] = {
+_FOREIGN: dict[str, Callable[[Path], AbstractContextManager[None]]] = {
     "newer": lambda path: _versioned(path, 99),
     "half migrated": lambda path: _versioned(path, 0),
     "no version": lambda path: _versioned(path, -3),
@@ -255,6 +255,7 @@ def full(luck: Random, folder: Path) -> Verdict:
     verdict = Verdict()
     with _closing(SqliteJournal(path)) as journal:
         driver = Driver(journal, "hurt")
+        append = driver.next()
         with _bounded(journal, path, luck):
             for _ in range(200):
                 append = driver.next(luck.randbytes(luck.randrange(10, 6_000)))
@@ -275,7 +276,7 @@ def full(luck: Random, folder: Path) -> Verdict:
 
 
 @contextmanager
-def _bounded(journal: SqliteJournal, path: Path, luck: Random) -> Iterator[None]:
+def _bounded(journal: SqliteJournal, path: Path, luck: Random) -> Generator[None]:
     more = luck.randrange(1, 12)
     if luck.random() < 0.5:
         pages = path.stat().st_size // PAGE
@@ -461,7 +462,7 @@ def _sql(path: Path, statement: str) -> None:
 
 
 @contextmanager
-def _closing(journal: SqliteJournal) -> Iterator[SqliteJournal]:
+def _closing(journal: SqliteJournal) -> Generator[SqliteJournal]:
     """Its end may find out that the store is not what it was."""
     try:
         yield journal

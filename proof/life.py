@@ -169,10 +169,7 @@ async def _finish(life: Life) -> None:
         run = await (
             engine.resume("r", retry_failed=True) if "r" in known else engine.start(PLAN, run_id="r")
         )
-        for _ in range(20):
-            result = await run.result()
-            if result.status != "waiting":
-                break
+        while (result := await run.result()).status == "waiting":
             counts, _ = life.calls()
             for id_, question in result.questions.items():
                 answer = "done" if counts[question.path] else "retry"

@@ -63,7 +63,7 @@ class _File(apsw.VFSFile):
         self._recorder.sync_to_fail -= 1
         if self._recorder.sync_to_fail == 0:
             self._ops.append(Op("sync failed", self._name))
-            error = apsw.IOError("injected")
+            error: Any = apsw.IOError("injected")
             error.result, error.extendedresult = apsw.SQLITE_IOERR, apsw.SQLITE_IOERR_FSYNC
             raise error
         super().xSync(flags)

@@ -6,7 +6,7 @@ anything else than the truth, or fail in a way that has no name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,7 +90,7 @@ def judge(
 
 
 @contextmanager
-def _named(verdict: Verdict, what: str) -> Iterator[list[bool]]:
+def _named(verdict: Verdict, what: str) -> Generator[list[bool]]:
     """An error has to be one of ours, with a code that says more than `error`."""
     went: list[bool] = []
     try:

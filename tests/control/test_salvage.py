@@ -153,11 +153,11 @@ async def test_wherever_it_is_damaged_no_effect_is_repeated_unasked_and_every_ru
         async with kedge.Engine(again.tools, other) as engine:
             run = await engine.resume("r")
             while (result := await run.result()).status == "waiting":
-                assert not {path for path, _ in again.did} & {"pay", "tell"}
+                assert not {step for step, _ in again.did} & {"pay", "tell"}
                 for id_, question in result.questions.items():
                     await run.answer(id_, "ask" if question.reason == "salvaged" else "done", "x")
             assert result.ok
-        assert {key for path, key in again.did} <= {key for path, key in world.did}
+        assert {key for _, key in again.did} <= {key for _, key in world.did}
 
 
 async def test_a_large_value_that_is_not_intact_is_where_the_run_is_cut(store, other):

@@ -55,7 +55,7 @@ def test_an_append_that_fails_half_way_leaves_the_log_as_it_was(log):
 
 def test_large_values_are_there_before_the_events_that_name_them(log):
     class Full(dict):
-        def update(self, more):
+        def update(self, *more, **named):
             raise MemoryError
 
     log.blobs = Full()
