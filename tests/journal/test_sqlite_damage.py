@@ -424,7 +424,7 @@ def test_a_name_that_the_index_has_lost_is_not_taken_for_a_new_one(store):
 def test_a_row_whose_name_has_changed_loses_no_event(store):
     sql(store, "update run set crc = crc + 1 where run_id = 'hurt'")
     raw = bytearray(store.read_bytes())
-    start = (pages_of(store, "run")[0] - 1) * 4096
+    start = (int(str(pages_of(store, "run")[0])) - 1) * 4096
     raw[start : start + 4096] = raw[start : start + 4096].replace(b"hurt", b"hurd", 1)
     store.write_bytes(raw)
     journal = SqliteJournal(store)
