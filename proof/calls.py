@@ -401,9 +401,6 @@ def _open_files() -> int:
 
 
 if __name__ == "__main__":
-    import logging
-
-    logging.getLogger("kedge").setLevel(logging.CRITICAL)
     lived, struck = case(sys.argv[1], int(sys.argv[2]))
     print(f"{struck.where or 'nothing was hit'}; it said: {lived.said or 'nothing'}")
     print("\n".join(lived.wrong) or "nothing is wrong")

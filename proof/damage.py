@@ -24,6 +24,7 @@ from stores import EVENTS, RUNS, Truth, Verdict, judge, make
 
 from kedge.base.errors import KedgeError, StoreError, StoreFull, StoreVersion
 from kedge.journal import sqlite_file
+from kedge.journal.entry import Entry
 from kedge.journal.sqlite import SqliteJournal
 from kedge.testing.journal_kit import Driver
 
@@ -315,22 +316,14 @@ def cut_power(
     recorder, verdict = Recorder(), Verdict()
     usual, sqlite_file._CHECKPOINT_PAGES = sqlite_file._CHECKPOINT_PAGES, luck.choice([4, 12, 2_000])  # noqa: SLF001
     try:
-        with closing(SqliteJournal(path, wal=wal)) as journal:
+        with _closing(SqliteJournal(path, wal=wal)) as journal:
             driver = Driver(journal, "run")
             if synchronous:
                 journal._file._opened_writer().pragma("synchronous", synchronous)  # noqa: SLF001
             files = {file.name: file.read_bytes() for file in (path, Path(f"{path}-wal")) if file.exists()}
             begun = len(recorder.ops)
             recorder.sync_to_fail = sync_to_fail
-            for _ in range(luck.randrange(2, 20)):
-                try:
-                    driver.write(luck.randrange(1, 4), headline=luck.randbytes(luck.randrange(3_000)))
-                except StoreError:
-                    driver.release()
-                    driver = Driver(journal, "run")
-                else:
-                    recorder.ops.append(Op("ack", "", driver.seq))
-            written = journal.read("run")
+            histories = list(_write(driver, recorder, luck))
             ops = recorder.ops[begun:]
     finally:
         sqlite_file._CHECKPOINT_PAGES = usual  # noqa: SLF001
@@ -339,17 +332,41 @@ def cut_power(
     for number, (told, left) in enumerate(cuts(files, ops, luck)):
         if luck.random() > 0.25:
             continue
-        place = folder / f"cut{number}"
-        place.mkdir()
-        for name, raw in left.items():
-            (place / name).write_bytes(raw)
         safe = acked[told - 1] if told else 0
-        seen = judge(place / "k.db", Truth({"run": written}), may_be_older=True, at_least=safe, wal=wal)
-        verdict.wrong += [f"cut {number}: {text}" for text in seen.wrong]
-        if seen.refused or seen.damaged:
-            verdict.wrong.append(f"cut {number}: {seen.refused or seen.damaged}")
-        shutil.rmtree(place)
+        faults = [_after_cut(folder / "cut", left, history, safe, wal=wal) for history in histories]
+        if all(faults):
+            verdict.wrong.append(f"cut {number}: {faults[-1]}")
     return verdict
+
+
+def _write(driver: Driver, recorder: Recorder, luck: Random) -> Iterator[list[Entry]]:
+    """Write until luck has enough; the histories that may be found: what failed may be there as well."""
+    journal, known = driver.journal, list[Entry]()
+    for _ in range(luck.randrange(2, 20)):
+        contents = [luck.randbytes(100) for _ in range(luck.randrange(1, 4))]
+        append = driver.next(*contents, headline=luck.randbytes(luck.randrange(3_000)))
+        try:
+            journal.commit([append])
+        except StoreError:
+            yield [*known, *append.entries]
+            with suppress(StoreError):  # the lock goes all the same
+                driver.release()
+            driver = Driver(journal, "run")
+            known = journal.read("run")
+        else:
+            known += append.entries
+            recorder.ops.append(Op("ack", "", driver.seq))
+    yield known
+
+
+def _after_cut(place: Path, left: dict[str, bytes], history: list[Entry], safe: int, *, wal: bool) -> str:
+    """What is wrong with these files, if that is what was written and so much of it acknowledged."""
+    place.mkdir()
+    for name, raw in left.items():
+        (place / name).write_bytes(raw)
+    seen = judge(place / "k.db", Truth({"run": history}), may_be_older=True, at_least=safe, wal=wal)
+    shutil.rmtree(place)
+    return seen.refused or "; ".join(seen.wrong) or (f"damaged at {seen.damaged}" if seen.damaged else "")
 
 
 KINDS: dict[str, tuple[Kind, int]] = {

@@ -7,6 +7,7 @@ happened, whatever the store says.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -108,6 +109,7 @@ Wrap = Callable[[SqliteJournal], Any]
 def live(life: Life, wrap: Wrap | None = None, fault: AbstractContextManager[object] | None = None) -> None:
     """The run, with a fault somewhere; then it is taken up without one, and must have come out right."""
     writer.FULL_RETRY_S = 0.01
+    logging.getLogger("kedge").setLevel(logging.CRITICAL)  # it tells of each fault, as it should
     asyncio.run(_first(life, wrap, fault or nullcontext()))
     again(life)
 
