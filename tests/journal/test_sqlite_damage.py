@@ -374,9 +374,8 @@ class Index:
 
     def __init__(self, path):
         db = apsw.Connection(str(path))
-        ((self.page,),) = db.execute(
-            "select rootpage from sqlite_master where name = 'sqlite_autoindex_run_1'"
-        ).fetchall()
+        ((page,),) = db.execute("select rootpage from sqlite_master where name = 'sqlite_autoindex_run_1'")
+        self.page = int(str(page))
         db.close()
         self.path = path
 
