@@ -246,7 +246,7 @@ class Tree:
         with tempfile.TemporaryDirectory(dir=self.folder.parent, ignore_cleanup_errors=True) as scratch:
             told, cache = Path(scratch) / "told", Path(scratch) / "cache"
             command = [sys.executable, "-m", "pytest", "-x", "-v", "--no-header", "--tb=no"]
-            command += ["-o", f"cache_dir={cache}", f"--basetemp={scratch}/made", *chosen]
+            command += ["-o", f"cache_dir={cache}", *chosen]
             environment = os.environ | {
                 "PYTHONPATH": str(self.folder / "src"),  # for programs that tests start, too
                 "PYTHONDONTWRITEBYTECODE": "1",
