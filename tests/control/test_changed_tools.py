@@ -65,6 +65,15 @@ async def test_a_changed_tool_with_effects_then_or_now_is_asked_about(tmp_path, 
         assert (await run.result()).ok
 
 
+@pytest.mark.parametrize("effects", [("pure", "effect"), ("effect", "idempotent")])
+async def test_a_tool_of_which_only_the_effect_class_is_another_is_asked_about(tmp_path, effects):
+    await half_done(tmp_path, [ACT], effects[0])
+    tools = [gate(opens=True), tool_named("act", effects[1], old=True)]
+    async with kedge.Engine(tools=tools, store=tmp_path / "k.db") as engine:
+        result = await (await engine.resume("r", retry_failed=True)).result()
+        assert [asked.reason for asked in result.questions.values()] == ["tool_changed"]
+
+
 async def test_a_changed_tool_that_never_had_effects_is_not_asked_about(tmp_path):
     await half_done(tmp_path, [ACT], "pure")
     tools = [gate(opens=True), tool_named("act", "read", old=False)]
