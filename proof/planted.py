@@ -49,7 +49,7 @@ TIMES = 2
 CHANCES = 3
 """Tests of one run that may fail by chance before the run is taken for broken."""
 NEAREST = ("bad_input", "control", "flow", "tools", "checks", "plan", "views", "engine", "surface", "journal")
-"""Tests in the order in which they are tried after those of the bug's own room: quick and broad ones first."""
+"""Tests in the order in which they are tried after the bug's own room: quick and broad ones first."""
 NOT_RUN = ("tidy", "proof", "bench")
 """Tests of how the source looks, of the proof itself, and of speed."""
 _NOT_COPIED = shutil.ignore_patterns(
