@@ -341,7 +341,8 @@ async def test_a_call_with_effects_cut_short_by_closing_is_in_doubt_and_not_made
             while not calls.read_text():
                 await asyncio.sleep(0.01)
     async with kedge.Engine(tools=[tool], store=store) as engine:
-        result = await (await engine.resume("r")).result()
+        async with asyncio.timeout(10):
+            result = await (await engine.resume("r")).result()
         assert [asked.reason for asked in result.questions.values()] == ["in_doubt"]
         assert result.steps["a"].status == "in_doubt"
     assert calls.read_text() == "once "

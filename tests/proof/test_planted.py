@@ -50,6 +50,16 @@ def test_a_bug_that_changes_only_the_looks_is_refused(planted):
         bug._replace(new=f"{bug.old}  # the same").check()
 
 
+@pytest.mark.parametrize("count", [1, 6, 20, 1000])
+def test_a_draw_is_the_same_each_time_and_fair_to_all_rooms(planted, count):
+    bugs = planted.all_bugs()
+    drawn = planted.drawn(bugs, count)
+    assert drawn == planted.drawn(bugs, count)
+    assert len(set(drawn)) == len(drawn) == min(count, len(bugs))
+    rooms = {bug.room for bug in bugs}
+    assert len({bug.room for bug in drawn}) == min(count, len(rooms))
+
+
 @pytest.fixture
 def small(planted, monkeypatch, tmp_path) -> types.ModuleType:
     """The part, at work on a project of one room with two functions."""
@@ -69,7 +79,8 @@ def small(planted, monkeypatch, tmp_path) -> types.ModuleType:
     )
     monkeypatch.setattr(planted, "ROOT", project)
     monkeypatch.setattr(planted, "SILENT_S", 2.0)
-    monkeypatch.setattr(planted, "ALONE_S", 5.0)
+    monkeypatch.setattr(planted, "ALONE_S", 4.0)
+    monkeypatch.setattr(planted, "TIMES", 1)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     return planted
 
