@@ -40,9 +40,9 @@ BUGS = Path(__file__).resolve().parent / "planted"
 SEED = 20
 DRAWN = 6
 AT_ONCE = 2
-SILENT_S = 100.0
+SILENT_S = 80.0
 """A run in which no test has ended for so long hangs."""
-ALONE_S = 60.0
+ALONE_S = 40.0
 """The most that one test by itself may take; without the bug it has to end in half of that."""
 TIMES = 2
 """How often a test that failed is run again with the bug, and without: some fail by chance."""
