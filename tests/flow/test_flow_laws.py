@@ -55,7 +55,10 @@ class World:
             self.answer_one()
         elif what < 84 and not self.calm:
             ring.send("cancel")
-        elif what < 88:
+        elif what < 86:
+            ring.salvage(self.luck.randint(2, len(ring.log)))
+            self.heard.clear()  # whoever drove it then drives it no more
+        elif what < 90:
             ring.send("signal", name=self.luck.choice(["paid", "sent"]), data=self.luck.randrange(5))
         elif self.editor is not None:
             with suppress(KedgeError):

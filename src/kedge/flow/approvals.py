@@ -39,21 +39,26 @@ def binding(node: Node, raw: bytes) -> str:
 
 def ask(turn: Turn, step: StepState, raw: bytes) -> None:
     """Ask whether the call may be made."""
+    approval = step.node.step.approval
+    until = turn.now + int(approval.expires_s * 1000) if approval is not None and approval.expires_s else 0
+    turn.emit(ev.StepWaiting(path=step.path, until=until, reason="approval"))
+    ask_person(turn, step, raw)
+
+
+def ask_person(turn: Turn, step: StepState, raw: bytes) -> None:
+    """The question of a step that waits for its approval."""
     node = step.node
-    approval = node.step.approval
     text = (
         node.ask.render(resolver(turn.state, step))
         if node.ask is not None
         else f"May {node.step.tool} be called?"
     )
-    until = turn.now + int(approval.expires_s * 1000) if approval is not None and approval.expires_s else 0
     value, blob = turn.store(raw)
-    turn.emit(ev.StepWaiting(path=step.path, until=until, reason="approval"))
     turn.emit(
         ev.QuestionAsked(
             question=question_id(turn.state), reason="approval", path=step.path, text=str(text),
             options=("approve", "refuse"), args=value, blob=blob, binding=binding(node, raw),
-            expires_at=until,
+            expires_at=step.wake_at,
         )
     )  # fmt: skip
 

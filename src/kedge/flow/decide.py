@@ -11,17 +11,22 @@ from collections.abc import Mapping
 from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
+from kedge.flow.approvals import ask_person
 from kedge.flow.conclude import conclude, succeed
-from kedge.flow.failing import fail, question_id
+from kedge.flow.failing import ask_what_to_do, fail, question_id
+from kedge.flow.names import render_args
 from kedge.flow.state import RunState, StepState
 from kedge.flow.steer import steer
 from kedge.flow.turn import Turn
-from kedge.flow.words import Failure, StepStatus
+from kedge.flow.words import Failure, Outcome, StepStatus
 
 RETRYABLE_UNASKED = ("pure", "read", "idempotent")
 """Effect classes whose calls may be made again: repeating them does no harm."""
 
 
+_LOST = "The part of the log that would tell is lost"
+_NAMED = 20
+"""Steps that a question names."""
 _UNDER_WAY = frozenset({StepStatus.RUNNING, StepStatus.IN_DOUBT})
 
 
@@ -41,6 +46,8 @@ def decide(turn: Turn, given: inp.Input) -> None:
             _exhausted(turn, given)
         case inp.Resumed():
             _resumed(turn, given)
+        case inp.Salvaged():
+            _salvaged(turn, given)
         case inp.Ticked():
             pass  # time itself is the message: `due` looks at the timers
 
@@ -106,19 +113,27 @@ def _backoff_s(step: StepState, error: Failure, jitter: float) -> float:
 
 def _doubt(turn: Turn, step: StepState, error: Failure) -> None:
     turn.emit(ev.StepInDoubt(path=step.path, error=error))
+    _ask_about(turn, step, f"The attempt ended without an answer: {error.message}")
+
+
+def _ask_about(turn: Turn, step: StepState, why: str) -> None:
     tool = step.node.step.tool
     turn.emit(
         ev.QuestionAsked(
             question=question_id(turn.state),
             reason="in_doubt",
             path=step.path,
-            text=(
-                f"Did {tool} (step {step.path}) have its effect? The attempt ended without an answer: "
-                f"{error.message}"
-            ),
+            text=f"Did {tool} (step {step.path}) have its effect? {why}",
             options=("done", "failed", "retry"),
         )
     )
+
+
+def doubt_first(turn: Turn, step: StepState) -> None:
+    """A call that is about to be made may have been made already, in what is lost of the log."""
+    error = Failure(category="in_doubt", code="salvaged", message=_LOST)
+    turn.emit(ev.StepInDoubt(path=step.path, error=error))
+    _ask_about(turn, step, _LOST)
 
 
 def _close_doubt(turn: Turn, step: StepState, answer: str, by: str) -> None:
@@ -158,6 +173,41 @@ def _ask_about_tools(turn: Turn, changed: Mapping[str, str]) -> None:
             "Go on with them?",
             options=("go on", "stop"),
             tools=tools,
+        )
+    )
+
+
+def _ask_anew(turn: Turn, step: StepState) -> None:
+    if step.status is StepStatus.IN_DOUBT:
+        _ask_about(turn, step, _LOST)
+    elif step.held:
+        ask_what_to_do(turn, step, step.error.message if step.error is not None else _LOST)
+    elif step.status is StepStatus.WAITING and step.awaits == "approval":
+        ask_person(turn, step, render_args(turn.state, step) if step.node.calls else b"{}")
+
+
+def _salvaged(turn: Turn, given: inp.Salvaged) -> None:
+    """Of what has effects and is not known to be done, nothing may start before somebody has looked."""
+    state = turn.state
+    asked = {question.asked.path for question in state.questions.values() if question.open}
+    for step in list(state.steps.values()):
+        if step.path not in asked:
+            _ask_anew(turn, step)  # the cut may have gone between what happened and its question
+    open_ones = [
+        step.path
+        for step in state.root.steps
+        if step.outcome is not Outcome.DONE and step.node.effect == "effect"
+    ]
+    if not open_ones:
+        return
+    named = ", ".join(open_ones[:_NAMED]) + (" …" if len(open_ones) > _NAMED else "")
+    turn.emit(
+        ev.QuestionAsked(
+            question=question_id(state),
+            reason="salvaged",
+            text=f"{given.lost} Steps with effects may have had them there: {named}. Ask about each call "
+            "before it is made, go on as if none was made, or stop?",
+            options=("ask", "go on", "stop"),
         )
     )
 

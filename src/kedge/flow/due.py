@@ -15,7 +15,7 @@ from kedge.flow import events as ev
 from kedge.flow.approvals import ask, binding, expire, must_ask
 from kedge.flow.closing import close
 from kedge.flow.conclude import conclude
-from kedge.flow.decide import ask_limit
+from kedge.flow.decide import ask_limit, doubt_first
 from kedge.flow.failing import fail
 from kedge.flow.names import bytes_of, fill_hole, render_args, resolver
 from kedge.flow.program import Node
@@ -408,5 +408,9 @@ def _start(turn: Turn, step: StepState) -> bool:
         turn.emit(ev.StepStarted(path=step.path, args=ev.Raw(raw)))  # nearly all of them
     else:
         _emit_started(turn, step, raw)
+    doubted = turn.state.doubted
+    if doubted is not None and step.node.effect == "effect" and step.call not in doubted:
+        doubt_first(turn, step)
+        return False
     turn.launches.append((step, raw, turn.state.seq))
     return True

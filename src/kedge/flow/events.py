@@ -242,7 +242,8 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     """Somebody has to decide before this part of the run goes on."""
 
     question: str
-    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed"]
+    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "salvaged"]
+    """salvaged: what is lost of the log may hold calls with effects."""
     text: str
     options: tuple[str, ...]
     path: str = ""

@@ -307,6 +307,8 @@ def _step_cancelled(state: RunState, event: ev.StepCancelled) -> None:
 def _step_in_doubt(state: RunState, event: ev.StepInDoubt) -> None:
     step = _move(state, event)
     step.error = event.error
+    if state.doubted is not None:
+        state.doubted.add(step.call)
 
 
 def _step_interrupted(state: RunState, event: ev.StepInterrupted) -> None:
@@ -349,6 +351,8 @@ def _discovered(state: RunState, event: ev.Discovered) -> None:
 
 def _question_asked(state: RunState, event: ev.QuestionAsked) -> None:
     opened(state, event)
+    if event.reason == "salvaged":
+        state.doubted = set()
 
 
 def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
@@ -360,8 +364,11 @@ def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
             state.extend(asked.limit, event.limit)
         case "limit":
             state.stopped_by = asked.limit
-        case "tool_changed" if event.answer == "stop":
-            state.stopped_by = "tool_changed"
+        case "tool_changed" | "salvaged" if event.answer == "stop":
+            state.stopped_by = asked.reason
+        case "salvaged":
+            if event.answer == "go on":
+                state.doubted = None
         case "tool_changed":
             state.accepted_tools.update(asked.tools)
         case _:

@@ -21,12 +21,17 @@ def fail(turn: Turn, step: StepState, failure: Failure) -> None:
         turn.emit(ev.StepFailed(path=step.path, error=failure))
         return
     turn.emit(ev.StepFailed(path=step.path, error=failure, held=True))
+    ask_what_to_do(turn, step, failure.message)
+
+
+def ask_what_to_do(turn: Turn, step: StepState, message: str) -> None:
+    """Ask what the failure of a held step is to mean."""
     turn.emit(
         ev.QuestionAsked(
-            question=question_id(state),
+            question=question_id(turn.state),
             reason="failed",
             path=step.path,
-            text=f"Step {step.path} failed: {failure.message}. Try again, go on without it, or let it fail?",
+            text=f"Step {step.path} failed: {message}. Try again, go on without it, or let it fail?",
             options=("retry", "skip", "fail"),
         )
     )

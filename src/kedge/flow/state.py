@@ -124,6 +124,11 @@ class StepState:
         return self.node.calls and self.items is None
 
     @property
+    def call(self) -> tuple[str, int, int]:
+        """What makes its present call another one than those before: what its idempotency key is made of."""
+        return self.path, self.generation, self.iteration
+
+    @property
     def value(self) -> Stored | None:
         """The result, its stand-in's if that took over."""
         step: StepState = self
@@ -237,13 +242,14 @@ class RunState:
         """By key, what became of each command: empty if it was taken, else why not."""
         self.tools: dict[str, ToolMark] = {}
         """What each tool was when the run began, or when the plan came to need it."""
+        self.doubted: set[tuple[str, int, int]] | None = None
+        """Once its log was cut: the calls with effects that were in doubt since. Each is at first."""
         self.accepted_tools: dict[str, str] = {}
         """Hashes of tools that are not what they were when the run began, and that a person took."""
         self.parallel = int(self.limit("parallel"))
         self.max_calls = self.limit("calls")
         self.max_journal_bytes = self.limit("journal_bytes")
         self.max_args_bytes = self.limit("args_bytes")
-
         self.steps: dict[str, StepState] = {}
         """Every step and item by path; children of a loop's earlier rounds stay."""
         self.root = ScopeState(program.root, None, "")
