@@ -22,6 +22,7 @@ import msgspec
 
 from kedge.base.codec import encode
 from kedge.base.errors import NotDone, ToolError
+from kedge.base.failpoints import armed, reach
 from kedge.base.limits import Limits
 from kedge.engine.failures import failure_of, not_called, short
 from kedge.engine.gates import Gates
@@ -197,6 +198,8 @@ class Attempts:
 
     def start(self, step: StepState, args: bytes) -> None:
         """Make a call."""
+        if armed:
+            reach("attempts.start")
         name = step.node.step.tool
         callee = self._callees.get(name) or self._callee(name)
         if isinstance(callee, Failure):
@@ -296,7 +299,11 @@ class Attempts:
         try:
             if attempt.verdict is not None or self.closed:
                 raise NotDone("it was told to stop before a thread was free for it")
+            if armed:
+                reach("attempts.thread.begun")
             raw = encode(attempt.callee.invoke(prepared, context))
+            if armed:
+                reach("attempts.thread.returned")
         except BaseException as error:  # also SystemExit: it ends the step, not the thread
             failed = error
         if attempt.abandoned:
@@ -305,6 +312,8 @@ class Attempts:
 
     def _over(self, attempt: Attempt, raw: bytes | None, error: BaseException | None) -> None:
         """The call came to an end, by itself or because it was told to."""
+        if armed:
+            reach("attempts.over")
         if self._live.get(attempt.path) is attempt:
             del self._live[attempt.path]
             self._give(attempt.node, failure_of(error).category if error is not None else "")
@@ -370,6 +379,8 @@ class Attempts:
     def _cancel(self, attempt: Attempt, verdict: Failure, now_s: float) -> None:
         if attempt.verdict is not None:
             return
+        if armed:
+            reach("attempts.cancel")
         attempt.verdict = verdict
         attempt.stop_s = now_s + GRACE_S
         self._stop(attempt)
@@ -389,6 +400,8 @@ class Attempts:
 
     def _abandon(self, attempt: Attempt) -> None:
         """It was told to stop and does not: go on without it."""
+        if armed:
+            reach("attempts.abandoned")
         del self._live[attempt.path]
         verdict = attempt.verdict
         self._give(attempt.node, verdict.category if verdict else "cancelled")

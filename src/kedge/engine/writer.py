@@ -19,6 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from kedge.base.errors import InternalError, NotOwner, StoreDamaged, StoreFull
+from kedge.base.failpoints import armed, reach
 from kedge.engine.log import RunLog
 from kedge.engine.ports import Journal
 from kedge.journal.entry import Append
@@ -108,6 +109,8 @@ class Writer:
             return
         batch = [(log, log.pending()) for log in self._dirty.values()]
         self._dirty = {}
+        if armed:
+            reach("writer.flush")
         if self._is_quick():
             try:
                 self._commit(batch, INLINE_BUSY_S)
@@ -121,6 +124,8 @@ class Writer:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "kedge-writer")
         self._busy = True
+        if armed:
+            reach("writer.thread.handed")
         future = self._loop.run_in_executor(self._thread, self._commit, batch, BUSY_S)
         future.add_done_callback(lambda done: self._thread_done(batch, done.exception()))
 
@@ -144,6 +149,8 @@ class Writer:
 
     def _thread_done(self, batch: list[tuple[RunLog, Append]], error: BaseException | None) -> None:
         self._busy = False
+        if armed:
+            reach("writer.thread.back")
         if error is None:
             self._written(batch)
         elif isinstance(error, Exception):
@@ -154,6 +161,8 @@ class Writer:
             self.flush_soon()
 
     def _written(self, batch: list[tuple[RunLog, Append]]) -> None:
+        if armed:
+            reach("writer.committed")
         if self._said_full:
             self._said_full = False
             _log.warning("the store has room again, runs go on", extra={"action": "store_has_room"})
@@ -162,6 +171,8 @@ class Writer:
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
             callback()
+        if armed:
+            reach("writer.told")
 
     def _failed(self, batch: list[tuple[RunLog, Append]], error: Exception) -> None:
         if isinstance(error, StoreFull):
@@ -176,6 +187,8 @@ class Writer:
     def _one_by_one(self, batch: list[tuple[RunLog, Append]]) -> None:
         """One of the runs has another owner, or is damaged: the others must not suffer for it."""
         for pair in batch:
+            if armed:
+                reach("writer.one_by_one")
             try:
                 self._commit([pair], BUSY_S)
             except Exception as error:
@@ -187,6 +200,8 @@ class Writer:
         if not self._said_full:
             self._said_full = True
             _log.warning("store full, runs wait: %s", error, extra={"action": "store_full"})
+        if armed:
+            reach("writer.full.held")
         self.full = str(error)
         for log, append in batch:
             log.blobs = {**append.blobs, **log.blobs}
@@ -196,12 +211,16 @@ class Writer:
             self._retry = self._loop.call_later(FULL_RETRY_S, self._try_again)
 
     def _try_again(self) -> None:
+        if armed:
+            reach("writer.full.retry")
         self._retry = None
         self.full = ""
         self.flush()
 
     async def close(self) -> None:
         """Write what is left, then stop."""
+        if armed:
+            reach("writer.close")
         self._closed = True
         if self._retry is not None:
             self._retry.cancel()

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge.base.errors import NotOwner
+from kedge.base.failpoints import armed, reach
 
 if sys.platform == "win32":
     import msvcrt
@@ -110,6 +111,8 @@ class RunLocks:
             if fd is not None:
                 if sys.platform != "win32" and _is_at(fd, path):
                     Path(path).unlink()
+                    if armed:
+                        reach("locks.drop.unlinked")
                 os.close(fd)
 
     def is_taken(self, run_id: str) -> bool:
@@ -155,6 +158,8 @@ def _lock_file(path: str) -> int | None:
         try:
             if not _try_lock(fd):
                 return None
+            if armed:
+                reach("locks.take.locked")
             locked = _is_at(fd, path)
             if locked:
                 return fd

@@ -10,6 +10,7 @@ import re
 from importlib.resources import files
 
 from kedge.base.errors import StoreError, StoreVersion
+from kedge.base.failpoints import armed, reach
 from kedge.journal.db import Db
 
 APPLICATION_ID = 1801806951  # "kedg"
@@ -57,13 +58,19 @@ def migrate(db: Db) -> None:
     """Bring the tables up to date. Several processes may do so at once: one does, the others see it."""
     scripts = migrations()
     while db.pragma("user_version") < len(scripts):
+        if armed:
+            reach("schema.migrate.before")
         db.execute("begin immediate")
         try:
             version: int = db.pragma("user_version")
             if version < len(scripts):
                 db.execute(scripts[version])
                 db.pragma("user_version", version + 1)
+            if armed:
+                reach("schema.migrate.applied")
             db.execute("commit")
+            if armed:
+                reach("schema.migrate.after")
         except BaseException:
             if db.in_transaction:
                 db.execute("rollback")
