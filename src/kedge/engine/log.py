@@ -37,7 +37,9 @@ class RunLog:
         self.blobs: dict[str, bytes] = {}
         """What the next append carries."""
         self.writing: dict[str, bytes] = {}
-        """What an append that is on its way to the disk carries."""
+        """What an append carries that is on its way to the disk, or did not get there."""
+        self._line: bytes | None = None
+        """The run's line in lists, likewise."""
         self.oldest_s = 0.0
         """Monotonic time of the first event that is not on disk yet."""
         self.headline: Callable[[], bytes | None] = _nothing
@@ -70,18 +72,18 @@ class RunLog:
             self.size += sum(map(len, blobs.values()))
 
     def pending(self) -> Append:
-        """What is to be written now."""
+        """What is to be written now, with all that an append before it carried in vain."""
         self.queued = False
         entries = self.tail[self.durable_seq - self.seq :] if self.seq != self.durable_seq else []
-        append = Append(
-            self.lease.run_id, self.lease.epoch, self.durable_seq, entries, self.blobs, self.headline()
+        self.writing, self.blobs = {**self.writing, **self.blobs}, {}
+        self._line = self.headline() or self._line
+        return Append(
+            self.lease.run_id, self.lease.epoch, self.durable_seq, entries, self.writing, self._line
         )
-        self.writing, self.blobs = self.blobs, {}
-        return append
 
     def written(self, append: Append) -> None:
         """`append` is on disk."""
-        self.writing = {}
+        self.writing, self._line = {}, None
         if append.entries:
             self.durable_seq = append.entries[-1].seq
             if self.durable_seq < self.seq:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from kedge.base.errors import InternalError, NotOwner, StoreDamaged, StoreFull
+from kedge.base.errors import InternalError, NotOwner, StoreDamaged, StoreError, StoreFull
 from kedge.base.failpoints import armed, reach
 from kedge.engine.log import RunLog
 from kedge.engine.ports import Journal
@@ -118,6 +118,9 @@ class Writer:
                 if getattr(error, "code", "") != "store_busy":
                     self._failed(batch, error)
                     return
+            except BaseException:
+                self._interrupted(batch)
+                raise
             else:
                 self._written(batch)
                 return
@@ -203,12 +206,27 @@ class Writer:
         if armed:
             reach("writer.full.held")
         self.full = str(error)
-        for log, append in batch:
-            log.blobs = {**append.blobs, **log.blobs}
-            self._dirty[log.lease.run_id] = log
-            log.queued = True
+        self._put_back([log for log, _ in batch])
         if self._retry is None and not self._closed:
             self._retry = self._loop.call_later(FULL_RETRY_S, self._try_again)
+
+    def _put_back(self, logs: list[RunLog]) -> None:
+        """They have something to write, as before."""
+        for log in logs:
+            self._dirty[log.lease.run_id] = log
+            log.queued = True
+
+    def _interrupted(self, batch: list[tuple[RunLog, Append]]) -> None:
+        """Ctrl-C in the middle of a commit. It comes when the disk has answered, so most often it is done."""
+        for log, append in batch:
+            try:
+                head = self._journal.head(append.run_id)
+            except StoreError:
+                head = None
+            if append.entries and head is not None and head.seq == append.entries[-1].seq:
+                log.written(append)
+            else:
+                self._put_back([log])
 
     def _try_again(self) -> None:
         if armed:
