@@ -37,7 +37,7 @@ class Witness:
         left = _processes_in(self._folder)
         acks = read_acks(self._folder)
         spoiled = {ack["run"] for ack in acks if ack["kind"] in ("spoiled", "robbed")}
-        gone = {ack["run"] for ack in acks if ack["kind"] == "deleted"}
+        gone = {ack["run"] for ack in acks if ack["kind"] == "deleting"}
         self.disk = read_disk(self._folder, spoiled)
         ledger = read_ledger(self._folder)
         wrong = [f"processes are left over: {left}"] if left else []
@@ -56,15 +56,9 @@ class Witness:
         for run_id, before in self._before.items():
             now = self.disk.events.get(run_id)
             if now is None:
-                if not (run_id == "old" and self._may_be_deleted):
-                    yield f"I1: run {run_id} is gone"
+                yield f"I1: run {run_id} is gone"
             elif now[: len(before)] != before:
                 yield f"I1: run {run_id} had {len(before)} events, and they are not what they were"
-
-    @property
-    def _may_be_deleted(self) -> bool:
-        """Its deletion was asked for and perhaps not acknowledged."""
-        return any(ack["kind"] == "ended" and ack["run"] == "old" for ack in read_acks(self._folder))
 
     def _calls(self, ledger: list[Told], spoiled: set[str]) -> Iterator[str]:
         for told in ledger[self._seen :]:
@@ -89,7 +83,7 @@ class Witness:
 
 def _broken_promises(acks: list[dict[str, Any]], disk: Disk, effects: dict[str, str]) -> Iterator[str]:
     """I1: what was acknowledged is in the journal."""
-    gone = {ack["run"] for ack in acks if ack["kind"] in ("deleted", "robbed", "spoiled")}
+    gone = {ack["run"] for ack in acks if ack["kind"] in ("deleting", "robbed", "spoiled")}
     count = Counter(ack["kind"] for ack in acks)
     for ack in acks:
         kind, run_id = ack["kind"], ack.get("run", "r")
@@ -137,7 +131,9 @@ def check_end(folder: Path, disk: Disk) -> Iterator[str]:
             yield f"I10: run {run_id} has not ended: its last event is {stored[-1].kind}"
     if "r" not in disk.events:
         yield "I10: there is no run"
-    for path in folder.glob("k.db.locks/*"):  # one that was left by a kill stays until somebody looks at its run
+    for path in folder.glob(
+        "k.db.locks/*"
+    ):  # one that was left by a kill stays until somebody looks at its run
         with path.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

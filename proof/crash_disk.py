@@ -90,7 +90,9 @@ def _read(db: sqlite3.Connection, disk: Disk, spoiled: set[str]) -> None:
         disk.blobs[sha.hex()] = data
         if hashlib.sha256(data).hexdigest() != sha.hex():
             disk.faults.append(f"blob {sha.hex()} is not what its name says")
-    for key, run_id, seq, chain, epoch in db.execute("select key, run_id, seq, chain, epoch from run"):
+    for key, run_id, seq, chain, epoch, line in db.execute(
+        "select key, run_id, seq, chain, epoch, headline from run"
+    ):
         low, high = key << 32, (key + 1) << 32
         rows = db.execute(
             "select id & 4294967295, epoch, at, data, chain from event where id > ? and id < ? order by id",
@@ -104,6 +106,8 @@ def _read(db: sqlite3.Connection, disk: Disk, spoiled: set[str]) -> None:
                 found.append(f"its row says that it stands at {(seq, chain)}, its events end at {last}")
             if stored and stored[-1].epoch > epoch:
                 found.append(f"its last event is of epoch {stored[-1].epoch}, its row of {epoch}")
+            if stored and (fault := _wrong_line(stored, json.loads(line))):
+                found.append(fault)
             disk.faults += [f"run {run_id}: {fault}" for fault in found]
     for what, sql in _STRAYS.items():
         (count,) = db.execute(sql).fetchone()
@@ -120,6 +124,16 @@ _STRAYS = {
     "references of no run": "select count(*) from blob_ref where run not in (select key from run)",
     "references to no blob": "select count(*) from blob_ref where blob not in (select key from blob)",
 }
+
+
+def _wrong_line(stored: list[Stored], line: dict[str, Any]) -> str:
+    """Lists tell of each run whether it has ended, and how."""
+    last, told = stored[-1].event, line.get("status", "running")
+    if last["kind"] == "RunEnded" and told != last["status"]:
+        return f"it ended {last['status']}, and lists tell that it is {told}"
+    if last["kind"] != "RunEnded" and told in ("done", "failed", "cancelled", "empty"):
+        return f"lists tell that it is {told}, and it has not ended"
+    return ""
 
 
 def _faults(stored: list[Stored], blobs: dict[str, bytes]) -> Iterator[str]:

@@ -94,7 +94,7 @@ class Life:
         if self._flow.slow_s and name == "file.commit.before":
             time.sleep(self._flow.slow_s)
         fault = self._faults.get(name)
-        if fault is not None and fault[0] == self.hits[name]:
+        if fault is not None and self.hits[name] in fault[0]:
             raise fault[1]
 
     def _stop(self, name: str, how: str) -> None:

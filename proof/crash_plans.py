@@ -39,7 +39,7 @@ class Client(Protocol):
 
 
 Act = Callable[[Client, kedge.Run], Awaitable[None]]
-Faults = Mapping[str, tuple[int, BaseException]]
+Faults = Mapping[str, tuple[range, BaseException]]
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,7 @@ async def _old_run(client: Client) -> None:
 
 async def _delete_old(client: Client, _: kedge.Run) -> None:
     if not client.acked("deleted", run="old"):
+        client.ack("deleting", run="old")
         try:
             client.engine.delete("old")
         except kedge.NotFound:
@@ -154,6 +155,7 @@ async def _delete_old(client: Client, _: kedge.Run) -> None:
 
 
 async def _prune_old(client: Client, _: kedge.Run) -> None:
+    client.ack("deleting", run="old")
     client.engine.prune(kedge.Retention(keep=1))
     client.ack("deleted", run="old")
 
@@ -211,15 +213,15 @@ async def _mend(client: Client, run: kedge.Run) -> None:
 
 
 def _full() -> Faults:
-    return {"file.begin.after": (3, apsw.FullError("by the proof"))}
+    return {"file.begin.after": (range(3, 99, 2), apsw.FullError("by the proof"))}
 
 
 def _lost_commit() -> Faults:
-    return {"file.commit.before": (3, apsw.IOError("by the proof"))}
+    return {"file.commit.before": (range(3, 4), apsw.IOError("by the proof"))}
 
 
 def _unknown_commit() -> Faults:
-    return {"file.commit.after": (3, apsw.IOError("by the proof"))}
+    return {"file.commit.after": (range(3, 4), apsw.IOError("by the proof"))}
 
 
 _RETRY = {"attempts": 4, "backoff_s": 0.002}

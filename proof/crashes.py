@@ -117,11 +117,12 @@ def again(case: str) -> str:
 
 
 def _each_place(tally: Tally, rng: random.Random) -> Iterator[str]:
-    for place in (*PLACES, *IN_TOOLS):
-        able = [name for name, hits in tally.hits.items() if place in hits]
-        if able:
-            workflow = rng.choices(able, [WORKFLOWS[name].weight for name in able])[0]
-            yield f"{workflow} {place}:{rng.randint(1, tally.hits[workflow][place])}"
+    for most in (HITS_MAX, 1, 1, 1):  # what depends on time is not passed as often each time
+        for place in (*PLACES, *IN_TOOLS):
+            able = [name for name, hits in tally.hits.items() if place in hits]
+            if able and not any(kill["at"] == place for kill in tally.kills):
+                workflow = rng.choices(able, [WORKFLOWS[name].weight for name in able])[0]
+                yield f"{workflow} {place}:{rng.randint(1, min(most, tally.hits[workflow][place]))}"
 
 
 def _pairs(tally: Tally, rng: random.Random) -> Iterator[str]:
@@ -165,12 +166,10 @@ def _missing_kinds(tally: Tally, rng: random.Random) -> Iterator[str]:
         kinds = tally.kinds[workflow]
         if kind in kinds:
             number = rng.choice([n for n, found in enumerate(kinds, start=1) if found == kind])
-            yield f"{workflow} {rng.choice(_NEXT_TO)}:{max(1, number - rng.randrange(2))}"
+            inside = f"journal.append.event:{max(1, number - rng.randrange(2))}"
+            yield f"{workflow} {rng.choice((inside, f'driver.appended:{rng.randint(1, number)}'))}"
         else:  # only a recovery brings it
             yield f"{workflow} any:{rng.randint(40, 100)} journal.append.event:{rng.randint(1, 3)}"
-
-
-_NEXT_TO = ("journal.append.event", "journal.append.event", "driver.appended")
 
 
 def _frozen(tally: Tally, rng: random.Random, count: int) -> Iterator[str]:

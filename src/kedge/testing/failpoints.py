@@ -1,8 +1,8 @@
 """Arming the named places of `kedge.base.failpoints`, and what each of them means.
 
-    with counting() as hits: …                         # how often each place is passed
+    with counting() as hits: …                          # how often each place is passed
     raise_at("file.begin.after", apsw.FullError("…"))   # once, at the first pass
-    kill_at("journal.commit.before", hit=3)            # this process ends itself, as a kill from outside would
+    kill_at("journal.commit.before", hit=3)             # this process ends, as by a kill from outside
     disarm()
 
 What is armed belongs to this process alone, and a child forked from it starts with the same.
