@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 import time
 from collections import Counter
@@ -44,6 +43,7 @@ class Witness:
         wrong += self.disk.faults
         for run_id in spoiled | gone:
             self._before.pop(run_id, None)
+        wrong += _half_written(self._folder)
         wrong += self._lost()
         wrong += _broken_promises(acks, self.disk, {told.path: told.effect for told in ledger})
         wrong += self._calls(ledger, spoiled)
@@ -68,7 +68,7 @@ class Witness:
         calls = [Calls(run_id, stored) for run_id, stored in events if run_id not in spoiled]
         started = set[str]().union(*(known.started for known in calls))
         times = Counter(told.key for told in ledger if told.effect == "effect")
-        for told in ledger:
+        for told in ledger[self._seen :]:
             if told.effect in ("effect", "idempotent") and told.key not in started | self._finished.keys():
                 if told.path == "big" or any(run == "other" for run in self.disk.events):
                     continue  # of a run that was deleted or robbed
@@ -77,8 +77,12 @@ class Witness:
                 allowed = sum(known.allowed[told.path] for known in calls)
                 if times[told.key] > 1 + allowed:
                     yield f"I3: {told.path} had its effect {times[told.key]} times, {allowed} were allowed"
+        done = {told.key for told in ledger}
         for known in calls:
             self._finished |= known.finished
+            for key, path in known.finished.items():
+                if key in known.made and key not in done and path not in known.taken_as_done:
+                    yield f"I2: {path} counts as done and never was"
 
 
 def _broken_promises(acks: list[dict[str, Any]], disk: Disk, effects: dict[str, str]) -> Iterator[str]:
@@ -122,8 +126,18 @@ def _snake(kind: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
 
 
+def _half_written(folder: Path) -> Iterator[str]:
+    """What `files.write` wrote is there whole or not at all."""
+    path = folder / "out" / "a.txt"
+    if path.exists() and path.read_text() not in ("one", "two"):
+        yield f"files.write left {path.read_text()!r}"
+
+
 def check_end(folder: Path, disk: Disk) -> Iterator[str]:
     """After the last life, which nobody killed."""
+    written = folder / "out" / "a.txt"
+    if written.exists() and written.read_text() != "two":
+        yield f"files.write left {written.read_text()!r}"
     acks = read_acks(folder)
     spoiled = {ack["run"] for ack in acks if ack["kind"] in ("spoiled", "robbed")}
     for run_id, stored in disk.events.items():
@@ -148,14 +162,14 @@ def _processes_in(folder: Path) -> list[int]:
     """Processes that work in that folder, once they had time to end."""
     deadline_s = time.monotonic() + GONE_S
     while True:
-        found = [int(name) for name in os.listdir("/proc") if name.isdecimal() and _works_in(name, folder)]
+        found = [int(path.name) for path in Path("/proc").iterdir() if _works_in(path, folder)]
         if not found or time.monotonic() > deadline_s:
             return found
         time.sleep(0.002)
 
 
-def _works_in(pid: str, folder: Path) -> bool:
+def _works_in(process: Path, folder: Path) -> bool:
     try:
-        return os.readlink(f"/proc/{pid}/cwd") == str(folder)
+        return process.name.isdecimal() and (process / "cwd").readlink() == folder
     except OSError:
         return False

@@ -41,7 +41,7 @@ def prove_cost() -> Iterator[Fact]:
 
 
 def looks_a_step() -> float:
-    """Each place that is passed is one look; those after each event are only there when something is armed."""
+    """Each place that is passed is one look; those after events are there only when something is armed."""
     hits = asyncio.run(_chain())
     hits["journal.append.event"] = hits["journal.append.heads"]  # one look for all events of an append
     return sum(hits.values()) / STEPS
@@ -60,7 +60,7 @@ async def _chain() -> Counter[str]:
 def look_ns() -> float:
     """The best of several: what else the machine does can only add to it."""
     armed = "from kedge.base.failpoints import armed, reach"
-    assert not failpoints.armed  # noqa: S101 - else the wrong thing is timed
+    assert not failpoints.armed
     look = min(timeit.repeat("if armed:\n    reach('x')", armed, number=_LOOKS, repeat=7))
     bare = min(timeit.repeat("pass", armed, number=_LOOKS, repeat=7))
     return (look - bare) / _LOOKS * 1e9

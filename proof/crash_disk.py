@@ -21,9 +21,6 @@ from zlib import crc32
 from crash_life import STORE
 from crash_tools import LEDGER
 
-DECISIONS = ("retry",)
-"""Answers that let a call with effects be made again."""
-
 
 class Told(NamedTuple):
     """One line of the ledger: something happened outside."""
@@ -184,7 +181,14 @@ class Calls:
         """Keys of calls that are done for good, and their paths."""
         self.allowed: Counter[str] = Counter()
         """How often a person let a call be made again, by path."""
+        self.taken_as_done: set[str] = set()
+        """Paths of calls of which a person said that they are done."""
+        self.made: set[str] = set()
+        """Keys of calls of tools that keep a ledger."""
         last: dict[str, str] = {}
+        keeps = bool(stored) and not any(
+            name.startswith("files.") for name in stored[0].event.get("tools", {})
+        )
         asked: dict[str, str] = {}
         for entry in stored:
             event = entry.event
@@ -193,11 +197,15 @@ class Calls:
                 case "StepStarted":
                     last[path] = key_of(run_id, path, event.get("generation", 0), event.get("iteration", 0))
                     self.started.add(last[path])
+                    if keeps and ("args" in event or "args_hash" in event):
+                        self.made.add(last[path])
                 case "StepSucceeded" | "RoundEnded" if path in last:
                     self.finished[last[path]] = path
                 case "QuestionAsked":
                     asked[event["question"]] = path
-                case "QuestionAnswered" if event["answer"] in DECISIONS:
+                case "QuestionAnswered" if event["answer"] == "retry":
                     self.allowed[asked[event["question"]]] += 1
+                case "QuestionAnswered" if event["answer"] == "done":
+                    self.taken_as_done.add(asked[event["question"]])
                 case _:
                     pass

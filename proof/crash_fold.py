@@ -1,8 +1,8 @@
-"""Adds logs up in a process of its own, with another order of hashes: reads a store's path, says what it found.
+"""Adds logs up in a process of its own, with another order of hashes.
 
-Started by the laboratory. Each line it reads is a folder; it answers with a line of JSON: the picture of run
-`r` after its last event, and what broke on the way. The laws are checked after every event, so every prefix of
-every log that a kill left behind is looked at.
+Started by the laboratory. Each line it reads is a folder with a store; it answers with a line of JSON: the
+picture of run `r` after its last event, or what broke on the way. The laws are checked after every event, so
+every prefix of every log that a kill left behind is looked at.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     PYTHONPATH=src .venv/bin/python proof/crash_lab.py pays journal.commit.before:2 any:17
 
-shows one case: the workflow, the first kill, and those of the lives after it. Without kills it shows how often
-each place is passed. Without anything it takes cases from its input, one a line, and answers each with a line
-of JSON. It has imported everything and opened nothing, so that a life costs a fork.
+shows one case: the workflow, the first kill, and those of the lives after it. Without kills it shows how
+often each place is passed; with a folder at the end it leaves there what the last kill left. Without anything
+it takes cases from its input, one a line, and answers each with a line of JSON. It has imported everything
+and opened nothing, so that a life costs a fork.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Laboratory:
     """Runs cases, one after another."""
 
     def __init__(self) -> None:
-        self._folds = subprocess.Popen(
+        self._folds = subprocess.Popen(  # noqa: S603 - ourselves
             [sys.executable, str(Path(__file__).with_name("crash_fold.py"))],
             env={**os.environ, "PYTHONHASHSEED": str(random.randrange(1, 2**32))},
             stdin=subprocess.PIPE,
@@ -95,22 +96,26 @@ class Laboratory:
         """One case from the first life to the last."""
         began_s = time.monotonic()
         workflow, *words = case.split()
+        left = Path(words.pop()) if words and words[-1].startswith("/") else None
+        lives = [*parse_kills(words), *([] if left else [None])]
         outcome = Outcome(case)
-        folder = Path(tempfile.mkdtemp(prefix="kedge-crash-", dir=FOLDERS)).resolve()
+        folder = left or Path(tempfile.mkdtemp(prefix="kedge-crash-", dir=FOLDERS)).resolve()
         witness = Witness(folder)
         try:
-            for number, kill in enumerate([*parse_kills(words), None], start=1):
+            for number, kill in enumerate(lives, start=1):
                 self._one_life(folder, workflow, number, kill, outcome)
                 outcome.wrong += [f"life {number}: {fault}" for fault in witness.look()]
                 self._compare(folder, witness, outcome, last=kill is None)
                 if outcome.wrong:
                     break
             else:
-                outcome.wrong += check_end(folder, witness.disk)
+                outcome.wrong += [] if left else check_end(folder, witness.disk)
             outcome.kinds = [stored.kind for stored in witness.disk.events.get("r", [])]
         finally:
             outcome.took_s = time.monotonic() - began_s
-            if keep and outcome.wrong:
+            if left:
+                pass
+            elif keep and outcome.wrong:
                 print(f"kept: {folder}", file=sys.stderr)
             else:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -187,7 +192,7 @@ def _fork(folder: Path, workflow: str, number: int, kill: Kill | None, pipe: int
         os.dup2(sink, 2)
         code = crash_life.live(workflow, number, kill, pipe)
     finally:
-        os._exit(code)  # noqa: SLF001 - a fork has nothing of its parent's to clean up
+        os._exit(code)
 
 
 def _wait(pid: int, patience_s: float) -> int | None:

@@ -21,10 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from crash_plans import WORKFLOWS, Workflow
 from crash_tools import IN_TOOLS, all_tools, append_line
-
-import msgspec
 
 import kedge
 from kedge.base.failpoints import armed
@@ -48,8 +47,8 @@ class Kill(NamedTuple):
     place: str
     hit: int
     how: str = "kill"
-    """`kill`; `freeze`: stopped while a rival tries to take the run, and let go on; `int`, `int2`: Ctrl-C, once
-    and twice."""
+    """`kill`; `freeze`: stopped while a rival wants the run, and let go on; `int`, `int2`: Ctrl-C, once and
+    twice."""
 
     def __str__(self) -> str:
         return f"{self.place}:{self.hit}" + ("" if self.how == "kill" else f":{self.how}")
@@ -69,6 +68,8 @@ class Life:
         self._stopping = threading.Lock()
         self.hits: Counter[str] = Counter()
         self.passes = 0
+        self.seen = ""
+        """How it left the run, and what it passed on the way."""
         self._durable_at_first = -1
         """The last event on disk when this life inserted its first."""
 
@@ -155,7 +156,7 @@ class Life:
             seen = await self._run(flow, plan)
         finally:
             await self.engine.close()
-        Path(OUT).write_text(json.dumps({**seen, "hits": self.hits, "passes": self.passes}))
+        self.seen = json.dumps({**seen, "hits": self.hits, "passes": self.passes})
 
     async def _run(self, flow: Workflow, plan: kedge.Plan) -> dict[str, Any]:
         if flow.before is not None:
@@ -267,6 +268,7 @@ def live(workflow: str, number: int, kill: Kill | None, pipe: int) -> int:
     life.arm()
     try:
         asyncio.run(life.live())
+        Path(OUT).write_text(life.seen)
     except kedge.NotOwner:
         return REFUSED
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -26,7 +27,7 @@ class Client(Protocol):
         ...
 
     def acked(self, kind: str, **data: Any) -> bool:
-        """Was this told, in this life or an earlier one?"""
+        """Whether this was told, in this life or an earlier one."""
         ...
 
     async def reopen(self) -> None:
@@ -147,10 +148,8 @@ async def _old_run(client: Client) -> None:
 async def _delete_old(client: Client, _: kedge.Run) -> None:
     if not client.acked("deleted", run="old"):
         client.ack("deleting", run="old")
-        try:
+        with suppress(kedge.NotFound):  # the life before came so far, and no further
             client.engine.delete("old")
-        except kedge.NotFound:
-            pass  # the life before came so far, and no further
         client.ack("deleted", run="old")
 
 
@@ -258,8 +257,9 @@ WORKFLOWS: dict[str, Workflow] = {
         [step("try", "broken"), step("instead", "pay", fallback_for="try"), step("last", "think", "try")]
     ),
     "nested": Workflow(
-        [{"id": "job", "steps": [step("a", "put"), {"id": "inner", "after": ["a"], "steps": chain("pay", "think")},
-                                 step("z", "put", "inner")]},
+        [{"id": "job", "steps": [
+            step("a", "put"), {"id": "inner", "after": ["a"], "steps": chain("pay", "think")},
+            step("z", "put", "inner")]},
          step("last", "think", "job")]
     ),
     "nested_foreach": Workflow(
@@ -285,12 +285,16 @@ WORKFLOWS: dict[str, Workflow] = {
         [step("make", "put", args={"size": 60_000}), step("use", "pay", args={"value": "${make}"}),
          step("last", "put", args={"value": "${use}"})]
     ),
-    "sleep": Workflow([step("a", "put"), step("nap", "sleep", "a", args={"seconds": 0.01}), step("b", "pay", "nap")]),
-    "condition": Workflow(
-        [step("a", "put", args={"value": 3}), step("no", "pay", when="a > 5"), step("yes", "pay", when="a < 5"),
-         step("end", "put", "no", "yes", join="any")]
+    "sleep": Workflow(
+        [step("a", "put"), step("nap", "sleep", "a", args={"seconds": 0.01}), step("b", "pay", "nap")]
     ),
-    "any": Workflow([step("a", "put", args={"wait_s": 0.003}), step("b", "put"), step("c", "pay", "a", "b", join="any")]),
+    "condition": Workflow(
+        [step("a", "put", args={"value": 3}), step("no", "pay", when="a > 5"),
+         step("yes", "pay", when="a < 5"), step("end", "put", "no", "yes", join="any")]
+    ),
+    "any": Workflow(
+        [step("a", "put", args={"wait_s": 0.003}), step("b", "put"), step("c", "pay", "a", "b", join="any")]
+    ),
     "discovery": Workflow([step("see", "scout"), step("last", "pay", "see")]),
     "threads": Workflow(chain("put_slowly", "pay_slowly", "think_hard")),
     "threads_wide": Workflow(_wide("put_slowly", 6)),
@@ -326,7 +330,9 @@ WORKFLOWS: dict[str, Workflow] = {
     "pruned": Workflow(chain("pay"), before=_old_run, after=_prune_old, weight=2),
     "process": Workflow(chain("put", "far_think", "far_think"), weight=1),
     "process_effect": Workflow(chain("far_pay", "put"), weight=1),
-    "process_timeout": Workflow([step("slow", "far_hang", timeout_s=0.4, retry=_RETRY), step("b", "put", "slow")], weight=1),
+    "process_timeout": Workflow(
+        [step("slow", "far_hang", timeout_s=0.4, retry=_RETRY), step("b", "put", "slow")], weight=1
+    ),
 }  # fmt: skip
 
 SMALL = ("chain", "puts", "pays", "in_doubt", "retry")
