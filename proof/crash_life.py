@@ -47,8 +47,8 @@ class Kill(NamedTuple):
     place: str
     hit: int
     how: str = "kill"
-    """`kill`; `freeze`: stopped while a rival wants the run, and let go on; `int`, `int2`: Ctrl-C, once and
-    twice."""
+    """`kill`; `freeze`, `freeze_kill`: stopped while a rival wants the run, and let go on, or killed; `int`,
+    `int2`: Ctrl-C, once and twice; `race`: no place, several are started at once."""
 
     def __str__(self) -> str:
         return f"{self.place}:{self.hit}" + ("" if self.how == "kill" else f":{self.how}")
@@ -106,7 +106,7 @@ class Life:
         told = {"at": name, "hit": self.hits[name], "before": before, "after": after, "how": how}
         os.write(self._pipe, json.dumps(told).encode() + b"\n")
         match how:
-            case "freeze":
+            case "freeze" | "freeze_kill":
                 os.kill(os.getpid(), signal.SIGSTOP)
             case "int" | "int2":
                 os.kill(os.getpid(), signal.SIGINT)

@@ -46,7 +46,7 @@ TRIES_MAX = 400
 """For kinds of events that have not been at both sides of a kill yet."""
 KINDS = frozenset(kind.__name__ for kind in get_args(AnyEvent))
 FROZEN = ("pays", "diamond", "foreach_effects", "in_doubt")
-"""Workflows whose drivers are stopped while a rival wants their run, and interrupted."""
+"""Workflows whose drivers stand still while a rival wants their run, and are told to end."""
 LONG = {
     "file.open.made",
     "file.open.set_up",
@@ -190,8 +190,8 @@ def _frozen(tally: Tally, rng: random.Random, count: int) -> Iterator[str]:
     for number in range(count):
         workflow = rng.choice(FROZEN)
         place = rng.choice(sorted(set(tally.hits[workflow]) - LONG))
-        how = ("freeze", "int", "int2")[number % 3]
-        yield f"{workflow} {place}:{rng.randint(1, tally.hits[workflow][place])}:{how}"
+        here = f"{workflow} {place}:{rng.randint(1, tally.hits[workflow][place])}"
+        yield here + (":freeze", ":int", ":int2", ":freeze_kill", " all:1:race")[number % 5]
 
 
 def _until(cases: Iterator[str], go_on: Callable[[], bool]) -> Iterator[str]:
@@ -296,7 +296,8 @@ def _is_pair(outcome: dict[str, Any]) -> bool:
 def _other_facts(tally: Tally) -> Iterator[Fact]:
     broken = {case for case, _ in tally.wrong}
     for hows, title in (
-        (("freeze",), "drivers stopped while a rival wants the run"),
+        (("freeze", "freeze_kill"), "drivers stopped while a rival wants the run"),
+        (("race",), "runs that several wanted at once after a kill"),
         (("int", "int2"), "drivers told to end (Ctrl-C, once and twice)"),
     ):
         cases = {o["case"] for o in tally.outcomes if any(kill["how"] in hows for kill in o["kills"])}
