@@ -58,8 +58,6 @@ class Disk:
     blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
     faults: list[str] = field(default_factory=list[str])
     """What is wrong with it."""
-    orphans: int = 0
-    """Large values that nobody refers to: harmless, and swept by `vacuum`."""
 
 
 def read_disk(folder: Path, spoiled: set[str]) -> Disk:
@@ -110,12 +108,10 @@ def _read(db: sqlite3.Connection, disk: Disk, spoiled: set[str]) -> None:
         (count,) = db.execute(sql).fetchone()
         if count and not spoiled:
             disk.faults.append(f"{count} {what}")
-    (disk.orphans,) = db.execute(
-        "select count(*) from blob where key not in (select blob from blob_ref)"
-    ).fetchone()
 
 
 _STRAYS = {
+    "large values that nobody refers to": "select count(*) from blob where key not in (select blob from blob_ref)",
     "events of no run": "select count(*) from event where id >> 32 not in (select key from run)",
     "owners of no run": "select count(*) from lease where run not in (select key from run)",
     "references of no run": "select count(*) from blob_ref where run not in (select key from run)",

@@ -130,12 +130,16 @@ def again(case: str) -> str:
 
 
 def _each_place(tally: Tally, rng: random.Random) -> Iterator[str]:
-    for most in (HITS_MAX, 1, 1, 1):  # what depends on time is not passed as often each time
+    for round_ in range(4):  # what depends on time is not passed as often each time
         for place in (*PLACES, *IN_TOOLS):
-            able = [name for name, hits in tally.hits.items() if place in hits]
-            if able and not any(kill["at"] == place for kill in tally.kills):
-                workflow = rng.choices(able, [WORKFLOWS[name].weight for name in able])[0]
-                yield f"{workflow} {place}:{rng.randint(1, min(most, tally.hits[workflow][place]))}"
+            able = {name: hits[place] for name, hits in tally.hits.items() if place in hits}
+            if not able or any(kill["at"] == place for kill in tally.kills):
+                continue
+            if round_:
+                yield f"{max(able, key=lambda name: able[name])} {place}:1"
+            else:
+                workflow = rng.choices([*able], [WORKFLOWS[name].weight for name in able])[0]
+                yield f"{workflow} {place}:{rng.randint(1, min(able[workflow], HITS_MAX))}"
 
 
 def _pairs(tally: Tally, rng: random.Random) -> Iterator[str]:
