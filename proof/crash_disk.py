@@ -111,7 +111,7 @@ def _read(db: sqlite3.Connection, disk: Disk, spoiled: set[str]) -> None:
 
 
 _STRAYS = {
-    "large values that nobody refers to": "select count(*) from blob where key not in (select blob from blob_ref)",
+    "large values of nobody": "select count(*) from blob where key not in (select blob from blob_ref)",
     "events of no run": "select count(*) from event where id >> 32 not in (select key from run)",
     "owners of no run": "select count(*) from lease where run not in (select key from run)",
     "references of no run": "select count(*) from blob_ref where run not in (select key from run)",

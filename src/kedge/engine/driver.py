@@ -226,8 +226,6 @@ class Driver:
         log.append(turn.events, turn.now, turn.blobs)
         if armed:
             reach("driver.appended")
-        if not log.queued or log.seq - log.durable_seq >= MAX_BEHIND_EVENTS:
-            self._writer.dirty(log)
         start = self.attempts.start
         launches, turn.launches = turn.launches, []
         for launch in launches:
@@ -240,6 +238,9 @@ class Driver:
                 reach("driver.cancel.calls")
             self._drop_held()
             self.attempts.cancel_all("the run was cancelled")
+        # Only now: the writer may commit at once, and what is held by then is what that commit lets go.
+        if not log.queued or log.seq - log.durable_seq >= MAX_BEHIND_EVENTS:
+            self._writer.dirty(log)
         if log.size >= state.max_journal_bytes:
             self._exhaust("journal_bytes", log.size)
         if self.on_events is not None:
