@@ -491,3 +491,29 @@ def test_the_store_is_there_for_other_tools(tmp_path):
     kedge.run_sync(chain(3, "pure"), tools=[pure], store=tmp_path / "k.db")
     with apsw.Connection(str(tmp_path / "k.db")) as db:
         assert db.execute("pragma integrity_check").fetchall() == [("ok",)]
+
+
+async def test_a_start_that_is_cancelled_leaves_no_call_in_doubt_that_was_never_made(sqlite, caplog):
+    """On a disk that takes its time, a start waits for it. Whoever gives up then has started a run all the same."""
+
+    class Slow(Faulty):
+        def commit(self, appends, patience_s=60.0):
+            super().commit(appends, patience_s)
+            time.sleep(0.05)
+
+    called = []
+
+    @kedge.tool(effect="effect")
+    async def pay() -> int:
+        called.append(1)
+        return 1
+
+    async with kedge.Engine(tools=[pay], store=Slow(sqlite)) as engine:
+        assert (await (await engine.start(chain(2, "pay"), run_id="before")).result()).ok
+        called.clear()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await engine.start(chain(1, "pay"), run_id="r")
+        result = await (await engine.resume("r")).result()
+    assert (str(result.status), called) == ("done", [1])
+    assert "driver stops" not in caplog.text

@@ -326,8 +326,15 @@ class Engine:
         return run
 
     async def _let_go(self, run: Run) -> None:
-        await run.close()
-        self._retire(run)
+        """Give it up here. What it leaves is on disk first: who takes it up need not ask what is known."""
+        driver = self._drivers.get(run.id)
+        try:
+            await run.close()
+            if driver is not None and driver.lost is None:
+                with contextlib.suppress(KedgeError, TimeoutError):
+                    await asyncio.wait_for(driver.durable(), SHUTDOWN_GRACE_S)
+        finally:
+            self._retire(run)
 
     def _retire(self, run: Run) -> None:
         """Keep nothing of a run that needs no driver any more: an engine may see many in its life."""
