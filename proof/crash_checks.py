@@ -15,6 +15,7 @@ from crash_life import read_acks
 
 GONE_S = 5.0
 """Processes of a killed engine end by themselves; so long is waited for it."""
+_PROCESSES = Path("/proc")
 _PROMISED = {"run_ended", "question_asked"}
 """What followers are told of only when it is on disk; and the success of a call with effects."""
 
@@ -160,9 +161,11 @@ def check_end(folder: Path, disk: Disk) -> Iterator[str]:
 
 def _processes_in(folder: Path) -> list[int]:
     """Processes that work in that folder, once they had time to end."""
+    if not _PROCESSES.is_dir():
+        return []  # this system does not tell
     deadline_s = time.monotonic() + GONE_S
     while True:
-        found = [int(path.name) for path in Path("/proc").iterdir() if _works_in(path, folder)]
+        found = [int(path.name) for path in _PROCESSES.iterdir() if _works_in(path, folder)]
         if not found or time.monotonic() > deadline_s:
             return found
         time.sleep(0.002)
