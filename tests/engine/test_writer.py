@@ -494,7 +494,7 @@ def test_the_store_is_there_for_other_tools(tmp_path):
 
 
 async def test_a_start_that_is_cancelled_leaves_no_call_in_doubt_that_was_never_made(sqlite, caplog):
-    """On a disk that takes its time, a start waits for it. Whoever gives up then has started a run all the same."""
+    """A start waits for the disk. Whoever gives up in that time has started a run all the same."""
 
     class Slow(Faulty):
         def commit(self, appends, patience_s=60.0):
