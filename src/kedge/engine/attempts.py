@@ -21,10 +21,10 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from kedge.base.codec import encode
-from kedge.base.errors import NotDone, ToolError
+from kedge.base.errors import NotDone
 from kedge.base.failpoints import armed, reach
 from kedge.base.limits import Limits
-from kedge.engine.failures import failure_of, not_called, short
+from kedge.engine.failures import failure_of, not_begun, not_called, short, too_large
 from kedge.engine.gates import Gates
 from kedge.engine.processes import Processes
 from kedge.engine.stall import StallWatch
@@ -78,6 +78,11 @@ class Workshop:
     def alone(self) -> bool:
         """No more than one run is driven."""
         return len(self.runs) < 2
+
+    @property
+    def outside(self) -> bool:
+        """A call is at work where the loop does not see it: in a thread or a process."""
+        return any(attempts.outside for attempts in self.runs)
 
     def _in_loop(self) -> Iterator[tuple[str, Tool]]:
         for attempts in self.runs:
@@ -196,6 +201,11 @@ class Attempts:
         """Calls in flight that run in the event loop itself."""
         return ((a.path, a.callee.tool) for a in self._live.values() if a.callee.is_async)
 
+    @property
+    def outside(self) -> bool:
+        """One of them runs in a thread or a process."""
+        return any(not attempt.callee.is_async for attempt in self._live.values())
+
     def start(self, step: StepState, args: bytes) -> None:
         """Make a call."""
         if armed:
@@ -288,7 +298,7 @@ class Attempts:
         except BaseException as error:
             if self._loop.is_closed():
                 raise
-            self._over(attempt, None, error if attempt.began else _not_begun(error))
+            self._over(attempt, None, error if attempt.began else not_begun(error))
         else:
             self._over(attempt, raw, None)
 
@@ -321,7 +331,7 @@ class Attempts:
                 self._none_live.set()
         if raw is not None:
             if len(raw) > self._result_bytes:
-                error = _too_large(len(raw), self._result_bytes)
+                error = too_large(len(raw), self._result_bytes)
             else:
                 put = self._put if self._live else self._put_now
                 put(Returned(attempt.path, attempt.starts, raw))
@@ -476,20 +486,6 @@ class Attempts:
             task.cancel()
         if stubborn:
             await asyncio.wait(stubborn, timeout=CLOSED_S)
-
-
-def _not_begun(error: BaseException) -> BaseException:
-    if isinstance(error, asyncio.CancelledError):
-        return NotDone("it was told to stop before a process was free for it")
-    return error
-
-
-def _too_large(size: int, limit: int) -> ToolError:
-    return ToolError(
-        f"the result is {size:,} bytes, the limit result_bytes is {limit:,}",
-        "limit",
-        remedy="return less, or write a file and return its path",
-    )
 
 
 def _jitter(attempt: Attempt) -> float:
