@@ -331,7 +331,8 @@ class Engine:
         driver = self._drivers.get(run.id)
         try:
             await run.close()
-            if driver is not None and driver.lost is None:
+            if driver is not None and driver.lost is None and driver.log.behind:
+                self._writer.dirty(driver.log)  # Ctrl-C may have come before the writer put it back
                 with contextlib.suppress(KedgeError, TimeoutError):
                     await asyncio.wait_for(driver.durable(), SHUTDOWN_GRACE_S)
         finally:
