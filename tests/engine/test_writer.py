@@ -313,6 +313,24 @@ async def test_a_real_full_store_heals(tmp_path, monkeypatch):
         journal.close()
 
 
+async def test_a_list_says_how_a_run_stands_that_ended_while_the_store_was_full(sqlite, monkeypatch):
+    monkeypatch.setattr("kedge.engine.writer.FULL_RETRY_S", 0.01)
+    left = 2
+
+    def fail(appends, number):
+        nonlocal left
+        if any(b"RunEnded" in entry.data for append in appends for entry in append.entries) and left:
+            left -= 1
+            return kedge.StoreFull("full")
+        return None
+
+    async with kedge.Engine(tools=[pure], store=Faulty(sqlite, fail)) as engine:
+        run = await engine.start(chain(2, "pure"), run_id="r")
+        assert (await run.result()).ok
+        assert not left
+        assert [known.status for known in engine.runs()] == ["done"]
+
+
 async def test_closing_while_the_store_is_full_does_not_hang(sqlite, monkeypatch):
     monkeypatch.setattr("kedge.engine.writer.FULL_RETRY_S", 0.05)
     full = False
@@ -332,6 +350,51 @@ async def test_closing_while_the_store_is_full_does_not_hang(sqlite, monkeypatch
 
 
 # --- commits that fail
+
+
+@pytest.mark.parametrize("landed", [False, True])
+def test_what_a_commit_was_writing_when_it_was_interrupted_is_written_at_the_end(
+    sqlite, landed, caplog, monkeypatch
+):
+    """Ctrl-C twice raises KeyboardInterrupt wherever the loop is, and the engine is closed after that."""
+    monkeypatch.setattr("kedge.engine.writer.INLINE_SYNC_S", 60.0)
+    interrupted = False
+
+    def fail(appends, number):
+        nonlocal interrupted
+        if interrupted or not any(append.blobs and append.after_seq for append in appends):
+            return None
+        interrupted = True
+        if landed:
+            sqlite.commit(appends)
+        return KeyboardInterrupt()
+
+    calls = []
+
+    @kedge.tool(effect="idempotent")
+    def fill() -> str:
+        calls.append("fill")
+        while not started:
+            time.sleep(0.001)
+        return "x" * 50_000
+
+    steps = plan({"id": "a", "tool": "fill"}, {"id": "b", "tool": "write", "after": ["a"]})
+    started = []
+
+    async def drive(store):
+        async with kedge.Engine(tools=[fill, write], store=store) as engine:
+            run = await engine.start(steps, run_id="r")
+            started.append(run)
+            return await run.result()
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(drive(Faulty(sqlite, fail)))
+    assert interrupted
+    assert "driver stops" not in caplog.text
+    result = asyncio.run(drive(sqlite))
+    assert result.ok
+    assert len(result.steps["a"].result) == 50_000
+    assert calls == ["fill"]
 
 
 async def test_a_run_taken_over_by_another_stops_and_the_others_go_on(sqlite):
@@ -475,3 +538,29 @@ async def test_a_run_that_ended_while_there_was_no_room_is_listed_as_done(sqlite
     assert refused
     async with kedge.Engine(store=sqlite) as engine:
         assert [(run.status, run.done) for run in engine.runs()] == [("done", 2)]
+
+
+async def test_a_start_that_is_cancelled_leaves_no_call_in_doubt_that_was_never_made(sqlite, caplog):
+    """A start waits for the disk. Whoever gives up in that time has started a run all the same."""
+
+    class Slow(Faulty):
+        def commit(self, appends, patience_s=60.0):
+            super().commit(appends, patience_s)
+            time.sleep(0.05)
+
+    called = []
+
+    @kedge.tool(effect="effect")
+    async def pay() -> int:
+        called.append(1)
+        return 1
+
+    async with kedge.Engine(tools=[pay], store=Slow(sqlite)) as engine:
+        assert (await (await engine.start(chain(2, "pay"), run_id="before")).result()).ok
+        called.clear()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await engine.start(chain(1, "pay"), run_id="r")
+        result = await (await engine.resume("r")).result()
+    assert (str(result.status), called) == ("done", [1])
+    assert "driver stops" not in caplog.text

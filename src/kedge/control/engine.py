@@ -16,6 +16,7 @@ from kedge.base.clock import Clock, SystemClock
 from kedge.base.codec import digest
 from kedge.base.collector import collector_paused
 from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, NotOwner, RunConflict, StoreDamaged
+from kedge.base.failpoints import armed, reach
 from kedge.base.ids import new_run_id
 from kedge.base.ids import run_id as checked_run_id
 from kedge.base.limits import Limits
@@ -118,7 +119,11 @@ class Engine:
             return
         try:
             await asyncio.gather(*(run.close() for run in self._runs.values()))
+            if armed:
+                reach("control.close.released")
             await self._writer.close()
+            if armed:
+                reach("control.close.written")
             await asyncio.gather(*self._leaving)
             await self._workshop.close()
         finally:
@@ -175,18 +180,24 @@ class Engine:
             if on_event is not None:
                 run.subscribe(on_event)
             return run
+        if armed:
+            reach("control.start.checked")
         with collector_paused():
             run = self._begin(id_, program, given, document, RunSettings(ask=ask))
         if on_event is not None:
             run.subscribe(on_event)
         driver = self._drivers[id_]
         driver.put(Ticked())
+        if armed:
+            reach("control.start.begun")
         if journal.durable:
             try:
                 await driver.durable()
             except BaseException:
                 await self._let_go(run)  # nobody has a handle on it
                 raise
+            if armed:
+                reach("control.start.durable")
         return run
 
     def _begin(
@@ -278,6 +289,8 @@ class Engine:
         over = line.ended and not (retry_failed and line.status != RunStatus.DONE)
         # A run that has ended needs no driver, and whoever looks at it must not lock others out.
         lease = Lease(id_, head.epoch) if over else journal.claim(id_, self._clock.now_ms())
+        if armed:
+            reach("control.resume.claimed")
         try:
             with collector_paused():
                 run = self._take_up(id_, lease, retry_failed=retry_failed)
@@ -292,7 +305,11 @@ class Engine:
         journal = self._opened()
         blobs = Blobs(journal)
         entries = journal.read(run_id)
+        if armed:
+            reach("control.resume.read")
         state, started, driven_s = fold(run_id, entries, blobs.fetch, self.registry.catalog, self.limits)
+        if armed:
+            reach("control.resume.folded")
         head = journal.head(run_id)
         size = head.bytes if head else 0
         log = RunLog(lease, entries[-1].seq, entries[-1].chain, size, self._clock)
@@ -302,6 +319,8 @@ class Engine:
             return run
         changed = changed_tools(state, self._marks(state.program), retry_failed=retry_failed)
         self._drivers[run_id].put(Resumed(retry_failed, changed))
+        if armed:
+            reach("control.resume.put")
         return run
 
     def _marks(self, program: Program) -> dict[str, ToolMark]:
@@ -324,8 +343,16 @@ class Engine:
         return run
 
     async def _let_go(self, run: Run) -> None:
-        await run.close()
-        self._retire(run)
+        """Give it up here. What it leaves is on disk first: who takes it up need not ask what is known."""
+        driver = self._drivers.get(run.id)
+        try:
+            await run.close()
+            if driver is not None and driver.lost is None and driver.log.behind:
+                self._writer.dirty(driver.log)  # Ctrl-C may have come before the writer put it back
+                with contextlib.suppress(KedgeError, TimeoutError):
+                    await asyncio.wait_for(driver.durable(), SHUTDOWN_GRACE_S)
+        finally:
+            self._retire(run)
 
     def _retire(self, run: Run) -> None:
         """Keep nothing of a run that needs no driver any more: an engine may see many in its life."""
@@ -335,6 +362,8 @@ class Engine:
         driver = self._drivers.pop(run.id)
         with contextlib.suppress(KedgeError):  # a lock left behind goes with the process
             self._opened().release(driver.log.lease)
+        if armed:
+            reach("control.retired")
         self._leave(run.see_off())
 
     def _leave(self, ending: Coroutine[Any, Any, None]) -> None:
@@ -443,6 +472,8 @@ class Engine:
             if run.driven or run.id in self._runs:
                 kept.append(run)
                 continue
+            if armed:
+                reach("control.prune.chosen")
             try:
                 if not dry_run:
                     journal.delete([run.id])
@@ -452,6 +483,8 @@ class Engine:
                 gone.append(run)
         # Giving space back rewrites the file, and a run that is driven would have to wait for that.
         idle = not (dry_run or self._runs or any(run.driven for run in listed))
+        if armed:
+            reach("control.prune.deleted")
         freed = journal.vacuum() if gone and idle else 0
         return Pruned(runs=tuple(gone), kept=tuple(kept), freed_bytes=freed)
 
@@ -468,6 +501,8 @@ class Engine:
             self._retire(run)
         if self._opened().head(id_) is None:
             raise self._unknown(id_)
+        if armed:
+            reach("control.delete.before")
         self._opened().delete([id_])
 
     def _refuse_live(self, run_id: str) -> None:

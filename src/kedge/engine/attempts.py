@@ -21,9 +21,10 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from kedge.base.codec import encode
-from kedge.base.errors import NotDone, ToolError
+from kedge.base.errors import NotDone
+from kedge.base.failpoints import armed, reach
 from kedge.base.limits import Limits
-from kedge.engine.failures import failure_of, not_called, short
+from kedge.engine.failures import failure_of, not_begun, not_called, short, too_large
 from kedge.engine.gates import Gates
 from kedge.engine.processes import Processes
 from kedge.engine.stall import StallWatch
@@ -207,6 +208,8 @@ class Attempts:
 
     def start(self, step: StepState, args: bytes) -> None:
         """Make a call."""
+        if armed:
+            reach("attempts.start")
         name = step.node.step.tool
         callee = self._callees.get(name) or self._callee(name)
         if isinstance(callee, Failure):
@@ -297,7 +300,7 @@ class Attempts:
         except BaseException as error:
             if self._loop.is_closed():
                 raise
-            self._over(attempt, None, error if attempt.began else _not_begun(error))
+            self._over(attempt, None, error if attempt.began else not_begun(error))
         else:
             self._over(attempt, raw, None)
 
@@ -308,7 +311,11 @@ class Attempts:
         try:
             if attempt.verdict is not None or self.closed:
                 raise NotDone("it was told to stop before a thread was free for it")
+            if armed:
+                reach("attempts.thread.begun")
             raw = encode(attempt.callee.invoke(prepared, context))
+            if armed:
+                reach("attempts.thread.returned")
         except BaseException as error:  # also SystemExit: it ends the step, not the thread
             failed = error
         if attempt.abandoned:
@@ -317,6 +324,8 @@ class Attempts:
 
     def _over(self, attempt: Attempt, raw: bytes | None, error: BaseException | None) -> None:
         """The call came to an end, by itself or because it was told to."""
+        if armed:
+            reach("attempts.over")
         if self._live.get(attempt.path) is attempt:
             del self._live[attempt.path]
             self._give(attempt.node, failure_of(error).category if error is not None else "")
@@ -324,7 +333,7 @@ class Attempts:
                 self._none_live.set()
         if raw is not None:
             if len(raw) > self._result_bytes:
-                error = _too_large(len(raw), self._result_bytes)
+                error = too_large(len(raw), self._result_bytes)
             else:
                 put = self._put if self._live else self._put_now
                 put(Returned(attempt.path, attempt.starts, raw))
@@ -382,6 +391,8 @@ class Attempts:
     def _cancel(self, attempt: Attempt, verdict: Failure, now_s: float) -> None:
         if attempt.verdict is not None:
             return
+        if armed:
+            reach("attempts.cancel")
         attempt.verdict = verdict
         attempt.stop_s = now_s + GRACE_S
         self._stop(attempt)
@@ -401,6 +412,8 @@ class Attempts:
 
     def _abandon(self, attempt: Attempt) -> None:
         """It was told to stop and does not: go on without it."""
+        if armed:
+            reach("attempts.abandoned")
         del self._live[attempt.path]
         verdict = attempt.verdict
         self._give(attempt.node, verdict.category if verdict else "cancelled")
@@ -476,20 +489,6 @@ class Attempts:
             task.cancel()
         if stubborn:
             await asyncio.wait(stubborn, timeout=CLOSED_S)
-
-
-def _not_begun(error: BaseException) -> BaseException:
-    if isinstance(error, asyncio.CancelledError):
-        return NotDone("it was told to stop before a process was free for it")
-    return error
-
-
-def _too_large(size: int, limit: int) -> ToolError:
-    return ToolError(
-        f"the result is {size:,} bytes, the limit result_bytes is {limit:,}",
-        "limit",
-        remedy="return less, or write a file and return its path",
-    )
 
 
 def _jitter(attempt: Attempt) -> float:

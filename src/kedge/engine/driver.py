@@ -19,6 +19,7 @@ import msgspec
 
 from kedge.base.clock import Clock
 from kedge.base.errors import InternalError, KedgeError
+from kedge.base.failpoints import armed, reach
 from kedge.engine.attempts import Attempts, Workshop
 from kedge.engine.log import RunLog
 from kedge.engine.writer import MAX_BEHIND_EVENTS, Writer
@@ -110,6 +111,8 @@ class Driver:
         """Something happened: it will be looked at in the next turn."""
         self._intake.append(given)
         if not self._scheduled:
+            if armed:
+                reach("driver.input")
             self._scheduled = True
             self._loop.call_soon(self._turn, context=self._context)
 
@@ -139,6 +142,8 @@ class Driver:
             # Its turn comes when there is room. What runs is to stop now; it will find the command before it.
             self.attempts.cancel("the run was cancelled")
         await receipt.decided
+        if armed:
+            reach("driver.command.durable")
 
     # --- the turn
 
@@ -184,6 +189,8 @@ class Driver:
                 given = intake.popleft()
                 if type(given) is Receipt:
                     self._decide_command(turn, given)
+                    if armed:
+                        reach("driver.command.decided")
                 else:
                     decide(turn, given)  # type: ignore[arg-type]
             if not self.draining:
@@ -219,6 +226,8 @@ class Driver:
     def _append(self, turn: Turn) -> None:
         log, state = self.log, self.state
         log.append(turn.events, turn.now, turn.blobs)
+        if armed:
+            reach("driver.appended")
         start = self.attempts.start
         launches, turn.launches = turn.launches, []
         for launch in launches:
@@ -227,6 +236,8 @@ class Driver:
             else:
                 start(launch[0], launch[1])
         if state.cancelling and any(type(event) is RunCancelling for event in turn.events):
+            if armed:
+                reach("driver.cancel.calls")
             self._drop_held()
             self.attempts.cancel("the run was cancelled")
         # Only now: the writer may commit at once, and what is held by then is what that commit lets go.
@@ -242,6 +253,8 @@ class Driver:
 
     def _exhaust(self, limit: str, value: float) -> None:
         if self.state.end is None and not self.state.blocked_by:
+            if armed:
+                reach("driver.exhausted")
             self.put(Exhausted(limit, value))
 
     def _drop_held(self) -> None:
@@ -322,6 +335,8 @@ class Driver:
         self._run_alarm = self._loop.call_later(left_s, self._watch_run_time)
 
     def _on_timer(self) -> None:
+        if armed:
+            reach("driver.timer")
         self._timer, self._wake_at = None, None
         self.put(Ticked())
 
@@ -337,17 +352,25 @@ class Driver:
         durable = self.log.durable_seq
         while self._held and self._held[0][2] <= durable:
             step, args, _ = self._held.popleft()
+            if armed:
+                reach("driver.held.released")
             self.attempts.start(step, args)
         while self._promised and self._promised[0][0] <= durable:
             future = self._promised.popleft()[1]
+            if armed:
+                reach("driver.promise.due")
             if not future.done():
                 future.set_result(None)
         self._tell_followers()  # of what they are told only when it is on disk
         if self.state.end is not None and durable == self.log.seq:
+            if armed:
+                reach("driver.ended.durable")
             self.stop_alarms()
             self.attempts.leave()
             self._tell_idle()
             self.on_ended()
+            if armed:
+                reach("driver.ended.told")
 
     def _tell_followers(self) -> None:
         if self.on_events is not None:
@@ -371,6 +394,8 @@ class Driver:
         """The run cannot be driven on here: say so to everybody who waits."""
         if self.lost is not None:
             return
+        if armed:
+            reach("driver.lost")
         self.lost = error
         self.stopped = True
         _log.error(
@@ -430,6 +455,8 @@ class Driver:
 
     async def drain(self, grace_s: float) -> None:
         """Start nothing more, and give what runs some time to end."""
+        if armed:
+            reach("driver.drain")
         self.draining = True
         deadline = self._loop.time() + grace_s
         while (len(self.attempts) or self._held) and self._loop.time() < deadline:  # noqa: ASYNC110
@@ -443,6 +470,8 @@ class Driver:
         while self._held:
             self._gates.give(self._held.popleft()[0].node)
         await self.attempts.close()
+        if armed:
+            reach("driver.close.calls_ended")
         if not self.stopped and self._intake:
             self._turn_now()  # what came back in the meantime
         if self.lost is None:
@@ -463,6 +492,8 @@ class Driver:
                 turn.emit(StepInterrupted(path=path))
         if turn.events:
             self.log.append(turn.events, turn.now, turn.blobs)
+            if armed:
+                reach("driver.close.taken_back")
             self._writer.dirty(self.log)
 
     def stop_alarms(self) -> None:

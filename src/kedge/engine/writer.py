@@ -18,7 +18,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from kedge.base.clock import Clock
-from kedge.base.errors import InternalError, NotOwner, StoreDamaged, StoreFull
+from kedge.base.errors import InternalError, NotOwner, StoreDamaged, StoreError, StoreFull
+from kedge.base.failpoints import armed, reach
 from kedge.engine.log import RunLog
 from kedge.engine.ports import Journal
 from kedge.journal.entry import Append
@@ -109,6 +110,8 @@ class Writer:
             return
         batch = [(log, log.pending()) for log in self._dirty.values()]
         self._dirty = {}
+        if armed:
+            reach("writer.flush")
         if self._is_quick():
             try:
                 self._commit(batch, INLINE_BUSY_S)
@@ -116,12 +119,17 @@ class Writer:
                 if getattr(error, "code", "") != "store_busy":
                     self._failed(batch, error)
                     return
+            except BaseException:
+                self._interrupted(batch)
+                raise
             else:
                 self._written(batch)
                 return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "kedge-writer")
         self._busy = True
+        if armed:
+            reach("writer.thread.handed")
         future = self._loop.run_in_executor(self._thread, self._commit, batch, BUSY_S)
         future.add_done_callback(lambda done: self._thread_done(batch, done.exception()))
 
@@ -145,6 +153,8 @@ class Writer:
 
     def _thread_done(self, batch: list[tuple[RunLog, Append]], error: BaseException | None) -> None:
         self._busy = False
+        if armed:
+            reach("writer.thread.back")
         if error is None:
             self._written(batch)
         elif isinstance(error, Exception):
@@ -155,6 +165,8 @@ class Writer:
             self.flush_soon()
 
     def _written(self, batch: list[tuple[RunLog, Append]]) -> None:
+        if armed:
+            reach("writer.committed")
         if self._said_full:
             self._said_full = False
             _log.warning("the store has room again, runs go on", extra={"action": "store_has_room"})
@@ -163,6 +175,8 @@ class Writer:
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
             callback()
+        if armed:
+            reach("writer.told")
 
     def _failed(self, batch: list[tuple[RunLog, Append]], error: Exception) -> None:
         if isinstance(error, StoreFull):
@@ -177,6 +191,8 @@ class Writer:
     def _one_by_one(self, batch: list[tuple[RunLog, Append]]) -> None:
         """One of the runs has another owner, or is damaged: the others must not suffer for it."""
         for pair in batch:
+            if armed:
+                reach("writer.one_by_one")
             try:
                 self._commit([pair], BUSY_S)
             except Exception as error:
@@ -188,20 +204,42 @@ class Writer:
         if not self._said_full:
             self._said_full = True
             _log.warning("store full, runs wait: %s", error, extra={"action": "store_full"})
+        if armed:
+            reach("writer.full.held")
         self.full = str(error)
-        for log, _ in batch:
-            self._dirty[log.lease.run_id] = log
-            log.queued = True
+        self._put_back([log for log, _ in batch])
         if self._retry is None and not self._closed:
             self._retry = self._loop.call_later(FULL_RETRY_S, self._try_again)
 
+    def _put_back(self, logs: list[RunLog]) -> None:
+        """They have something to write, as before."""
+        for log in logs:
+            self._dirty[log.lease.run_id] = log
+            log.queued = True
+
+    def _interrupted(self, batch: list[tuple[RunLog, Append]]) -> None:
+        """Ctrl-C in the middle of a commit. It comes when the disk has answered, so most often it is done."""
+        for log, append in batch:
+            try:
+                head = self._journal.head(append.run_id)
+            except StoreError:
+                head = None
+            if append.entries and head is not None and head.seq == append.entries[-1].seq:
+                log.written(append)
+            else:
+                self._put_back([log])
+
     def _try_again(self) -> None:
+        if armed:
+            reach("writer.full.retry")
         self._retry = None
         self.full = ""
         self.flush()
 
     async def close(self) -> None:
         """Write what is left, then stop."""
+        if armed:
+            reach("writer.close")
         self._closed = True
         if self._retry is not None:
             self._retry.cancel()
