@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 import msgspec
 
@@ -15,6 +15,7 @@ _as_given = msgspec.json.Encoder().encode
 kind_of: Callable[[object], type[object]] = type
 """`type`, with its answer typed: data is Any, what kind it is of is not."""
 _SCALARS = frozenset({str, bool, type(None)})
+_HOLDERS = frozenset({dict, list, tuple})
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 
 
@@ -69,3 +70,23 @@ def _written(write: Callable[[Any], bytes], value: Any) -> bytes | None:
     except (UnicodeEncodeError, OverflowError, TypeError, ValueError, RecursionError):
         return None
     return raw if is_plain(value) else None
+
+
+def is_deeper(value: Any, depth: int) -> bool:
+    """True if lists and maps are nested deeper than `depth`. Level by level, so that nothing recurses."""
+    level: list[Any] = [value] if kind_of(value) in _HOLDERS else []
+    for _ in range(depth):
+        if not level:
+            return False
+        seen: set[int] = set()
+        below: list[Any] = []
+        for holder in level:
+            items: Iterable[Any] = (
+                cast(dict[Any, Any], holder).values() if isinstance(holder, dict) else holder
+            )
+            for item in items:
+                if kind_of(item) in _HOLDERS and id(item) not in seen:  # shared parts count once
+                    seen.add(id(item))
+                    below.append(item)
+        level = below
+    return bool(level)
