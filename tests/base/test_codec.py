@@ -199,5 +199,19 @@ def test_refusing_costs_no_text_for_each_item():
     assert time.thread_time() - began_s < 2
 
 
+@pytest.mark.parametrize("around", [list, tuple, lambda items: {"k": items[0], "t": items[1]}, Record])
+def test_a_value_inside_itself_is_not_written_first(around):
+    """The library would: a thousand times over, and the long text each time."""
+    ring: list[Any] = ["x" * 100_000]
+    ring.append(around([ring, ring]) if around is not Record else Record("r", ring))
+    tracemalloc.start()
+    try:
+        with pytest.raises(NotSerializable, match="contains itself"):
+            encode(ring)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_digest_is_of_the_bytes():
     assert digest(b"{}") == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"

@@ -48,6 +48,7 @@ SENSELESS = [
     (3, b'{"kind":"StepStarted","path":"a","more":' + b"[" * 100_000),
     (3, b'{"kind":"OsSystem","args":["id"]}'),
     (3, b"\x80\x04\x95"),
+    (3, b'{"kind":"' + b"x" * 5_000 + b'"}'),
 ]
 
 

@@ -79,7 +79,7 @@ def decode(run_id: str, entry: Entry) -> Event:
             codec.decode(data)
     except codec.UNREADABLE as error:
         raise StoreDamaged(
-            f"this version of kedge cannot read the event: {error}",
+            f"this version of kedge cannot read the event: {str(error)[:500]}",
             run_id=run_id,
             seq=entry.seq,
             remedy="open the store with the version that wrote it, or a newer one",
