@@ -38,7 +38,10 @@ class Target:
 
 def _text(data: bytes) -> str:
     """Text that any bytes are: what is no UTF-8 becomes halves of surrogate pairs, as in a file name."""
-    return data.decode("utf-8", "surrogateescape")
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "surrogateescape")
 
 
 def _bytes(text: str) -> tuple[bytes]:
