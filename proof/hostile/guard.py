@@ -97,7 +97,7 @@ def _once(
     try:
         value = call()
     except errors as error:
-        found = error
+        found = error.with_traceback(None)  # else it holds this frame, which holds it
     except Exception as error:
         _watch.armed = False
         raise Broken(f"raised {type(error).__name__}: {error!s:.300}") from error

@@ -6,7 +6,6 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
-
 _MANY = 10_000
 """Objects: a look at them takes a millisecond."""
 
