@@ -44,8 +44,9 @@ def encode(value: Any, *, max_depth: int = MAX_DEPTH, root: str = "$") -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        _checked(value, max_depth, root)  # names the text with half of a character in it
-        raise
+        return _encode(
+            _checked(value, max_depth, root)
+        )  # which names the text with half of a character in it
 
 
 def is_plain(value: Any, max_depth: int = MAX_DEPTH) -> bool:

@@ -61,11 +61,9 @@ def check(
     if not isinstance(plan, Plan):
         try:
             plan = to_plan(Plan, plan, limits)
-        except InvalidPlan as error:
-            if isinstance(error.findings, Findings):
-                return error.findings
-            return Findings([Finding(code=error.code, message=error.message, remedy=error.remedy)])
         except BadInput as error:
+            if isinstance(error, InvalidPlan) and isinstance(error.findings, Findings):
+                return error.findings
             return Findings([Finding(code=error.code, message=error.message, remedy=error.remedy)])
     else:
         broken = _shape(plan, limits)

@@ -57,6 +57,8 @@ WRONG_TEXTS: list[tuple[str, str, int, str | None]] = [
     ("a\u202eb", "expr_character", 1, None),
     ("'\ud800'", "expr_character", 1, None),
     ("`a`", "expr_character", 0, "'a'"),
+    ('{"a": 1,', "expr_incomplete", 8, None),
+    ("a < b < c < d < e < f", "expr_chained", 6, None),  # a few mends are tried, not any number
     # brackets belong to what stands in them
     ("a < (b) < c", "expr_chained", 8, "a < (b) and (b) < c"),
     ("a < (b + 1) < c", "expr_chained", 12, "a < (b + 1) and (b + 1) < c"),

@@ -79,10 +79,8 @@ def wrong_type(site: Site, needed: str, value: Any) -> ExpressionError:
     return fault(site, "expr_type", f"needs {needed}, and has {describe(value)}", remedy)
 
 
-def boolean(value: Any, site: Site) -> bool:
-    """`value` if it is true or false. Nothing else counts as either."""
-    if value is True or value is False:
-        return value
+def not_boolean(value: Any, site: Site) -> ExpressionError:
+    """The error of anything but true and false where one of them is needed."""
     kind = kind_of(value)
     source = site.source
     if source[:1] == "(" and source.count("(") == source.count(")") == 1 and source[-1] == ")":
@@ -94,7 +92,7 @@ def boolean(value: Any, site: Site) -> bool:
         remedy = f"to ask whether there is a value write present({source})"
     elif kind is int or kind is float:
         remedy = f"to ask whether it is not zero write {source} != 0"
-    raise fault(site, "expr_not_boolean", f"is {describe(value)} where true or false is needed", remedy)
+    return fault(site, "expr_not_boolean", f"is {describe(value)} where true or false is needed", remedy)
 
 
 # Arithmetic
