@@ -44,9 +44,7 @@ def encode(value: Any, *, max_depth: int = MAX_DEPTH, root: str = "$") -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return _encode(
-            _checked(value, max_depth, root)
-        )  # which names the text with half of a character in it
+        return _encode(_checked(value, max_depth, root))  # says which text has half a character
 
 
 def is_plain(value: Any, max_depth: int = MAX_DEPTH) -> bool:
