@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kedge.checks import check
+from kedge.plan.model import Plan, Step
 from kedge.plan.tools import Catalog, ToolSpec
 
 
@@ -28,7 +29,18 @@ def of(name: str, params: Any = None, returns: Any = None) -> ToolSpec:
     return ToolSpec(name=name, effect="pure", parameters=params or {"type": "object"}, returns=returns)
 
 
+KIDS = {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}}}
+
 MORE = [
+    of("dashed", None, {"type": "object", "properties": {"a-b": {}}, "additionalProperties": False}),
+    of("tree", KIDS, KIDS),
+    of(
+        "some",
+        {
+            "type": "object",
+            "properties": {"x": {"type": "object", "properties": {"other": {"type": "integer"}}}},
+        },
+    ),
     of("addl", {"type": "object", "additionalProperties": {"type": "integer"}}),
     of(
         "prefix",
@@ -305,7 +317,56 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         ),
         [("cycle", "steps[0]"), ("cycle", "steps[3]")],
     ),
+    "fallbacks in a ring that leads elsewhere": (
+        plan(
+            step("a", fallback_for="b"),
+            step("b", fallback_for="c"),
+            step("c", fallback_for="b"),
+            step("d", args={"x": "${a}"}),
+        ),
+        [("cycle", "steps[1]"), ("reads_fallback", "steps[3].args.x")],
+    ),
+    "a list of numbers": (plan(step("a", "item", args={"x": [1, 2]})), []),
+    "a number for a number": (
+        plan(step("d", "double", args={"x": 1}), step("e", "double", args={"x": "${d}"})),
+        [],
+    ),
+    "a bare name as a condition": (plan(step("a"), step("b", when="a")), []),
+    "the second of two fallbacks": (
+        plan(step("a"), *(step(name, fallback_for=of) for name, of in zip("bcd", "aba", strict=True))),
+        [("two_fallbacks", "steps[3].fallback_for")],
+    ),
+    "the second of two fallbacks, in a ring": (
+        plan(step("a", fallback_for="b"), step("b", fallback_for="a"), step("c", fallback_for="a")),
+        [("cycle", "steps[0]"), ("two_fallbacks", "steps[2].fallback_for")],
+    ),
+    "near to a key that is no word": (
+        plan(step("k", "dashed"), step("b", "files.read", args={"path": "${k.a_b}"})),
+        [("unknown_key", "steps[1].args.path")],
+    ),
+    "small metadata": (plan(step("a", metadata={"x": 1}), metadata={"y": [1]}), []),
+    "two retries": (plan(*(step(name, retry={"attempts": 2}) for name in "ab")), []),
+    "trees in trees": (plan(step("a", "tree"), step("b", "tree", args={"kids": "${a.kids}"})), []),
+    "more is wanted than given": (
+        plan(step("a", "loose"), step("b", "some", args={"x": "${a}"})),
+        [],
+    ),
+    "inputs as a whole for a text": (
+        plan(step("b", "files.read", args={"path": "${inputs}"}), inputs={"i": {"default": 1}}),
+        [("reference_type", "steps[0].args.path")],
+    ),
 }
+
+
+def test_plans_made_in_python_are_looked_at_too(catalog):
+    def codes(**fields):
+        return [one.code for one in check(Plan(goal="g", **fields), catalog)]
+
+    good = Step(id="a", tool="anything")
+    assert codes(steps=(good,)) == []
+    assert codes(steps=(Step(id="BAD", tool="anything"),)) == ["bad_id"]
+    assert codes(steps=(good,), context={object(): 1}) == ["not_serializable"]
+    assert codes(steps=(good,), metadata={"x": {1}}) == ["not_serializable"]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -168,7 +168,7 @@ def _way_round(waits: list[Sequence[int]], knot: list[int]) -> list[int]:
     inside = set(knot)
     came: dict[int, int] = {}
     todo = deque([first])
-    while todo:
+    while True:  # from each moment of a knot there is a way to every other
         moment = todo.popleft()
         for wait in waits[moment]:
             if wait == first:
@@ -179,7 +179,6 @@ def _way_round(waits: list[Sequence[int]], knot: list[int]) -> list[int]:
             if wait in inside and wait not in came:
                 came[wait] = moment
                 todo.append(wait)
-    return knot
 
 
 def chain(survey: Survey) -> Iterator[Finding]:
