@@ -22,6 +22,7 @@ def _tool(name: str, effect: Effect, **more: Any) -> ToolSpec:
     return ToolSpec(name=name, effect=effect, **settings)
 
 
+_TREE = {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}}}
 CATALOG = Catalog(
     [
         _tool("get", "pure", returns={"type": "object", "properties": {"x": {"type": "integer"}}}),
@@ -29,6 +30,7 @@ CATALOG = Catalog(
         _tool("put", "idempotent", returns={"type": "string"}),
         _tool("send", "effect", parameters=_takes("to", to="string", text="string")),
         _tool("gone", "read", available=False, unavailable_because="no line", substitutes=("read",)),
+        _tool("tree", "pure", parameters=_TREE, returns=_TREE),
         _tool("slow", "pure", parameters={"properties": {"p": {"type": "string", "pattern": "^(a+)+$"}}}),
     ]
 )

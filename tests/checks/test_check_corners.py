@@ -324,11 +324,17 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
             step("c", fallback_for="b"),
             step("d", args={"x": "${a}"}),
         ),
-        [("cycle", "steps[1]"), ("reads_fallback", "steps[3].args.x")],
+        [
+            ("cycle", "steps[1]"),
+            ("two_fallbacks", "steps[2].fallback_for"),
+            ("reads_fallback", "steps[3].args.x"),
+        ],
     ),
     "a list of numbers": (plan(step("a", "item", args={"x": [1, 2]})), []),
     "a number for a number": (
-        plan(step("d", "double", args={"x": 1}), step("e", "double", args={"x": "${d}"})),
+        plan(
+            step("d", "double", args={"x": 1}), *(step(name, "double", args={"x": "${d}"}) for name in "ef")
+        ),
         [],
     ),
     "a bare name as a condition": (plan(step("a"), step("b", when="a")), []),
