@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, get_args
 
+from kedge.base.errors import BadInput
 from kedge.engine.driver import NEEDS_NO_DISK, Driver
 from kedge.engine.ports import Journal
 from kedge.engine.recovery import decode
@@ -40,6 +41,22 @@ AHEAD = 256
 _PROMISES = (RunEnded, QuestionAsked, StepSucceeded, StepFailed)
 
 _log = logging.getLogger("kedge.follow")
+
+
+def check_level(level: object) -> None:
+    """BadInput if there is no such level."""
+    if level not in LEVELS:
+        raise BadInput(f"there is no level {level!r}", code="level", allowed=LEVELS)
+
+
+def check_callback(callback: object) -> None:
+    """BadInput for what cannot be called: told before a run begins, not by its log."""
+    if callback is not None and not callable(callback):
+        raise BadInput(
+            f"a callback is a function that takes an event, not {type(callback).__name__}",
+            where="on_event",
+            remedy="give one, as in on_event=kedge.print_progress",
+        )
 
 
 class Feed:
@@ -132,6 +149,11 @@ class Subscription:
         self._left_out = 0
         self._task = asyncio.create_task(self._follow(feed, level))
 
+    @property
+    def busy(self) -> bool:
+        """Its callback is at work in a thread."""
+        return self._teller.busy
+
     async def _follow(self, feed: Feed, level: Level) -> None:
         run_id = ""
         try:
@@ -172,6 +194,9 @@ class Subscription:
 
 class _Loop:
     """Calls an async callback."""
+
+    busy = False
+    """In a thread."""
 
     def __init__(self, callback: Callback) -> None:
         self.tell = callback
@@ -236,6 +261,11 @@ class _Thread:
                 await self._news.wait()
         if self._error is not None:
             raise self._error
+
+    @property
+    def busy(self) -> bool:
+        """Something given is not told yet."""
+        return self._behind(self._given)
 
     def _behind(self, told: int) -> bool:
         return self._told + self._skipped < told and self._error is None
