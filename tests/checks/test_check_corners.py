@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kedge.checks import check
+from kedge.checks.schemas import Whole, misfit
 from kedge.plan.model import Plan, Step
 from kedge.plan.tools import Catalog, ToolSpec
 
@@ -362,6 +363,13 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         [("reference_type", "steps[0].args.path")],
     ),
 }
+
+
+def test_maps_are_compared_by_the_keys_that_both_name():
+    one = {"type": "object", "properties": {"known": {"type": "string"}}}
+    other = {"type": "object", "properties": {"more": {"type": "integer"}, "known": {"type": "integer"}}}
+    assert misfit(Whole(one, one), Whole(other, other)) == "text where a number is wanted at 'known'"
+    assert misfit(Whole(other, other), Whole(other, other)) == ""
 
 
 def test_plans_made_in_python_are_looked_at_too(catalog):
