@@ -285,7 +285,8 @@ class Narrator:
 
 
 def _name(path: str) -> str:
-    return f"{'Item' if path.endswith(']') else 'Step'} {path}"
+    """Cleaned: a log that somebody else wrote may name a step anything."""
+    return f"{'Item' if path.endswith(']') else 'Step'} {clean(path, 200)}"
 
 
 def _is_optional(step: Step | None) -> bool:

@@ -45,10 +45,11 @@ def _visible(text: str) -> str:
     for char in text:
         if char.isspace():
             kept.append(" ")
+            marks = 0
             continue
         category = unicodedata.category(char)
         if category in _DROPPED or char in _SELECTORS or ord(char) & 0xFFFE == 0xFFFE:
-            continue  # what is not shown does not part the marks around it either
+            continue  # marks on both sides of what is not seen stand in one row
         marks = marks + 1 if category in _MARKS else 0
         if marks <= _MARKS_IN_A_ROW_MAX:
             kept.append(char)
