@@ -180,6 +180,7 @@ def ask_limit(turn: Turn, limit: str, value: float) -> None:
     """A limit of the run is used up: nothing starts until somebody says how to go on."""
     state = turn.state
     allowed = state.limit(limit)
+    value = float(value)  # as it is when it is read back
     turn.emit(ev.LimitReached(limit=limit, value=value))
     turn.emit(
         ev.QuestionAsked(
@@ -251,7 +252,7 @@ def _answer(turn: Turn, given: inp.Command) -> None:
 def _raised_limit(state: RunState, question: Question, given: inp.Command) -> float:
     current = state.limit(question.asked.limit)
     if given.value is None:
-        return max(current, question.asked.used) * 2
+        return float(max(current, question.asked.used) * 2)
     if isinstance(given.value, bool) or not isinstance(given.value, int | float) or given.value <= current:
         raise BadInput(
             f"{given.value!r} does not raise the limit {question.asked.limit}, which is {current:g}",
