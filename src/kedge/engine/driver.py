@@ -396,9 +396,10 @@ class Driver:
             if self.lost is not None:
                 raise self.lost
             if self.stopped or not (self._moves_by_itself or self._intake):
-                if not self.stopped and self.log.behind:
-                    await self.durable()
-                return
+                if self.stopped or not self.log.behind:
+                    return
+                await self.durable()
+                continue  # it may have been moved meanwhile: what it came to then need not be on disk
             future: asyncio.Future[None] = self._loop.create_future()
             self._idle.append(future)
             await future

@@ -61,8 +61,8 @@ class Caller:
             try:
                 self.run = await self._take()
                 await self._attend(self.run)
-            except InvalidPlan:
-                self.world.refused(self.wanted)
+            except InvalidPlan as error:
+                self.world.refused(self.wanted, {finding.code for finding in error.findings.errors})
             except NotFound:
                 self.world.blame("I1 acknowledged is kept", f"{self.run_id} was started, and is not found")
                 return

@@ -34,14 +34,15 @@ class Ledger:
         number = self._made[run_id, path] = self._made.get((run_id, path), 0) + 1
         life = self._world.lives[run_id]
         effect = life.effect_of(path)
-        track = life.tracks.get(path)
-        # Only what waits for the disk is known to be no other call, of a composite that began anew.
-        sure = effect in NEEDS_DISK or "/" not in path
-        if sure and track is not None and track.end == "StepSucceeded" and epoch == life.epoch:
-            self._say("I2 finished is finished", f"{run_id}: {path} is called after it was done")
         if effect in NEEDS_DISK:
             self._with_effect(life, epoch, path, attempt, key)
-        self._has_its_arguments(life, path, given)
+        # A call that did not wait for the disk may be another one than the disk knows of, if what it is in
+        # began anew; and one of a driver that was replaced knows nothing of what came after it.
+        if epoch == life.epoch and (effect in NEEDS_DISK or "/" not in path):
+            track = life.tracks.get(path)
+            if track is not None and track.end == "StepSucceeded":
+                self._say("I2 finished is finished", f"{run_id}: {path} is called after it was done")
+            self._has_its_arguments(life, path, given)
         return number
 
     def _say(self, law: str, text: str) -> None:
@@ -49,10 +50,10 @@ class Ledger:
 
     def _with_effect(self, life: Life, epoch: int, path: str, attempt: int, key: str) -> None:
         track = life.tracks.get(path)
-        if track is None or not track.starts or track.epoch < epoch:
+        if not life.starts[path, epoch]:
             self._say("I3 intent first", f"{life.run_id}: {path} is called before its start is on disk")
             return
-        if track.epoch > epoch:
+        if track is None or track.epoch > epoch:
             return  # a driver that was frozen between the disk and the call: the honest limit
         track.called += 1
         if track.called > 1:
@@ -145,8 +146,8 @@ class Listener:
                 break  # ahead of the disk when its driver was lost; another one wrote something else
             if _snake(_decode(entry.data)["kind"]) != kind or entry.at != at:
                 self._say(f"event {seq} was told as {kind}, and is not that")
-        if to_the_end and self._seq != len(entries):
-            self._say(f"{self._seq} events were told of {len(entries)}")
+        if to_the_end and _decode(entries[self._seq - 1].data)["kind"] != "RunEnded":
+            self._say(f"event {self._seq} of {len(entries)} was told as the last one")
 
     def _say(self, text: str) -> None:
         self._world.blame("I14 gapless", f"{self._run_id}: {text}")

@@ -7,6 +7,7 @@ plain data, and shares no code with `flow`. Whatever this one finds odd, one of 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +66,8 @@ class Life:
         self._effects = effects
         self._blame = blame
         self.tracks: dict[str, Track] = {}
+        self.starts: Counter[tuple[str, int]] = Counter()
+        """Of each path, by epoch."""
         self.seq = 0
         self.epoch = 0
         self.ended = ""
@@ -142,6 +145,7 @@ class Life:
         elif event.get("cause") != "again":
             self._begin_inside(path)
         track.starts += 1
+        self.starts[path, self.epoch] += 1
         track.open, track.may_start, track.doubt = call, False, False
         track.called, track.end = 0, ""
         track.epoch, track.attempt = self.epoch, event.get("attempt", 1)

@@ -14,6 +14,7 @@ import msgspec
 
 from kedge.base.limits import DEFAULT_LIMITS
 from kedge.engine.recovery import decode, fold
+from kedge.flow.events import StepInterrupted
 from kedge.flow.evolve import evolve
 from kedge.flow.state import RunState
 from kedge.journal.entry import Entry
@@ -54,7 +55,7 @@ class Prefixes:
             state = self._folds[run_id] = self._begin(run_id, entry)
             return
         try:
-            if self._thorough:
+            if self._thorough and type(event) is not StepInterrupted:  # `life` judges that, with the calls
                 check_event(state, event)  # type: ignore[arg-type] # an event of the union
             evolve(state, event, entry.at)
             if self._thorough:
@@ -80,8 +81,10 @@ class Prefixes:
             if not (self._thorough or state.ended):
                 continue
             folded = self._folds.get(run.id)
+            epoch = process.journal.epoch_of(run.id)
+            if epoch < self._world.lives[run.id].epoch:
+                continue  # it was replaced while it was frozen: what it has in mind is nobody's any more
             if folded is None or folded.seq < state.seq:
-                epoch = process.journal.epoch_of(run.id)
                 self._live[run.id, epoch, state.seq] = state_hash(state)
             elif folded.seq == state.seq:
                 self._same(run.id, state.seq, state_hash(state))

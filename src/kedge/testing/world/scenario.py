@@ -86,6 +86,8 @@ def drawn(seed: int) -> Scenario:
     luck = Random(f"scenario {seed}")
     patient = luck.randrange(100) < 5
     plans = [Author(luck, patient=patient).plan() for _ in range(luck.choice([1, 1, 1, 2, 3]))]
+    if luck.randrange(100) < 4:
+        _spoil(luck, plans[-1])
     return Scenario(
         seed=seed,
         orders=tuple(
@@ -120,3 +122,18 @@ def _fault(luck: Random) -> Fault:
     }
     for_s = luck.choice(lengths.get(what, (0.0,)))
     return Fault(what, at, number, phase, for_s, what == "freeze" and luck.randrange(100) < 70)
+
+
+def _spoil(luck: Random, plan: dict[str, Any]) -> None:
+    """Make it a plan that nobody may run."""
+    step = luck.choice(plan["steps"])
+    match luck.randrange(4):
+        case 0:
+            plan["steps"].append({"id": step["id"], "tool": "pure"})
+        case 1:
+            step["after"] = ["nobody"]
+        case 2:
+            plan["steps"].append({"id": "extra", "tool": "nothing"})
+        case _:
+            plan["steps"].append({"id": "extra", "tool": "pure", "after": [step["id"]]})
+            step["after"] = [*step.get("after", ()), "extra"]

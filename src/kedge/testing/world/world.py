@@ -35,6 +35,9 @@ PROCESSES_MAX = 4
 FEW = 3
 """Live states are compared with every prefix in one of so many worlds, at ends in all."""
 
+KNOWN_FAULTS = {"cycle", "duplicate_id", "unknown_after", "unknown_reference", "unknown_tool"}
+"""What makes a plan illegal for both opinions on it."""
+
 
 class Blame(msgspec.Struct, frozen=True):
     """A law that was broken."""
@@ -297,9 +300,9 @@ class World:
         wanted.started = True
         self.acknowledged.told(order.run_id, "the start", "RunStarted")
 
-    def refused(self, wanted: Wanted) -> None:
+    def refused(self, wanted: Wanted, codes: set[str]) -> None:
         """The plan cannot be run, it is said."""
-        if not illegal(wanted.order.plan, TOOLS):
+        if codes & KNOWN_FAULTS and not illegal(wanted.order.plan, TOOLS):
             self.blame("I6 legal plans", f"{wanted.order.run_id} was refused, and its plan is legal")
         wanted.settled = True
 
