@@ -4,6 +4,8 @@
 
 import asyncio
 import logging
+import threading
+import time
 
 import apsw
 import pytest
@@ -416,3 +418,37 @@ def test_the_store_is_there_for_other_tools(tmp_path):
     kedge.run_sync(chain(3, "pure"), tools=[pure], store=tmp_path / "k.db")
     with apsw.Connection(str(tmp_path / "k.db")) as db:
         assert db.execute("pragma integrity_check").fetchall() == [("ok",)]
+
+
+class Held(Faulty):
+    """Commits what holds a question only when it is told to, and the end of a run a little later."""
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    def commit(self, appends, patience_s=60.0):
+        written = b"".join(entry.data for append in appends for entry in append.entries)
+        if b"QuestionAsked" in written:
+            self.asked.set()
+            self.go_on.wait(5)
+        elif b"RunEnded" in written:
+            time.sleep(0.1)
+        super().commit(appends, patience_s)
+
+
+async def test_a_result_is_given_once_the_end_is_on_disk_also_if_it_came_while_a_question_was_written(sqlite):
+    steps = chain(2, "pure")
+    held = Held(sqlite)
+    async with kedge.Engine(tools=[pure], store=held, limits=kedge.Limits(calls=1)) as engine:
+        engine._writer._is_quick = lambda: False  # a slow disk: commits are left to the thread
+        run = await engine.start(steps, run_id="r")
+        result = asyncio.create_task(run.result())
+        while not held.asked.is_set():
+            await asyncio.sleep(0.001)
+        cancel = asyncio.create_task(run.cancel())
+        await asyncio.sleep(0.002)
+        held.go_on.set()
+        assert (await result).status == "cancelled"
+        assert b"RunEnded" in sqlite.read("r")[-1].data
+        await cancel

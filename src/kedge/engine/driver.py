@@ -325,8 +325,7 @@ class Driver:
                 future.set_result(None)
         self._tell_followers()  # of what they are told only when it is on disk
         if self.state.end is not None and durable == self.log.seq:
-            self.stop_alarms()
-            self.attempts.leave()
+            self.leave()
             self._tell_idle()
             self.on_ended()
 
@@ -446,6 +445,11 @@ class Driver:
         if turn.events:
             self.log.append(turn.events, turn.now, turn.blobs)
             self._writer.dirty(self.log)
+
+    def leave(self) -> None:
+        """The run needs no driver any more: nothing wakes it, and nobody need know of it."""
+        self.stop_alarms()
+        self.attempts.leave()
 
     def stop_alarms(self) -> None:
         """Nothing more is due at any time."""
