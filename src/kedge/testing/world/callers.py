@@ -121,18 +121,27 @@ class Caller:
         """Answer what is asked and lift pauses, each after a while."""
         errands: list[asyncio.Task[None]] = []
         try:
-            with contextlib.suppress(KedgeError):
-                async for event in run.events(level="run"):
-                    self._news.set()
-                    if event.kind == "question_asked":
-                        errands.append(asyncio.create_task(self._answer(run, str(event.data["question"]))))
-                    elif event.kind == "run_paused":
-                        errands.append(asyncio.create_task(self._unpause(run)))
+            while not await self._watch(run, errands):
+                await asyncio.sleep(0.5)
             self._news.set()
         finally:
             for errand in errands:
                 errand.cancel()
             self._blame_broken(await asyncio.gather(*errands, return_exceptions=True))
+
+    async def _watch(self, run: Run, errands: list[asyncio.Task[None]]) -> bool:
+        """False if it has to be tried again: the store could not be read."""
+        try:
+            async for event in run.events(level="run"):
+                self._news.set()
+                if event.kind == "question_asked":
+                    errands.append(asyncio.create_task(self._answer(run, str(event.data["question"]))))
+                elif event.kind == "run_paused":
+                    errands.append(asyncio.create_task(self._unpause(run)))
+        except KedgeError:
+            with contextlib.suppress(KedgeError):
+                return run.status in ENDED  # raises if it is not driven here any more
+        return True
 
     async def _answer(self, run: Run, id_: str) -> None:
         luck = Random(f"{self.world.scenario.seed} {self.run_id} {id_}")

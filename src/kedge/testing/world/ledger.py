@@ -76,6 +76,8 @@ class Ledger:
                 continue
             if track.end != "StepSucceeded":
                 continue
+            if value is None and life.step_of(path).get("join") == "any":
+                continue  # it did not wait for that one
             wanted = track.result
             if isinstance(wanted, dict) and "sha" in wanted:
                 wanted = _decode(self._world.disk.blobs[wanted["sha"]])

@@ -85,13 +85,13 @@ def drawn(seed: int) -> Scenario:
     """The scenario of a seed."""
     luck = Random(f"scenario {seed}")
     patient = luck.randrange(100) < 5
-    plans = [Author(luck, patient=patient).plan() for _ in range(luck.choice([1, 1, 1, 2, 3]))]
+    plans = [Author(luck, patient=patient).plan() for _ in range(luck.choice([1, 1, 2, 2, 3]))]
     if luck.randrange(100) < 4:
         _spoil(luck, plans[-1])
     return Scenario(
         seed=seed,
         orders=tuple(
-            Order(f"run-{number}", plan, retries=luck.choice([0, 0, 1, 2]))
+            Order(f"run-{number}", plan, retries=luck.choice([0, 1, 1, 2]))
             for number, plan in enumerate(plans, 1)
         ),
         faults=tuple(_fault(luck) for _ in range(luck.choice([0, 1, 1, 2, 2, 3, 4, 6, 8]))),
