@@ -115,7 +115,7 @@ def _fault(luck: Random) -> Fault:
     number = round(_REACH[at] ** luck.random())
     phase: Phase = luck.choice(("before", "written", "after")) if at != "step" else "before"
     lengths = {
-        "freeze": (0.5, 5.0, 120.0, 3600.0),
+        "freeze": (0.0, 0.001, 0.02, 0.5, 5.0, 120.0, 3600.0),
         "full": (0.5, 5.0, 300.0),
         "busy": (0.001, 0.5, 30.0, 70.0),
         "clock": (-3600.0, -1.0, 3600.0, 86_400.0),

@@ -288,6 +288,8 @@ class World:
                 return
             if len(stored.entries) > life.seq:
                 for entry in stored.entries[life.seq :]:
+                    if entry.epoch != stored.head.epoch:
+                        self.blame("I5 one driver", f"{run_id}: a driver that was replaced wrote event {entry.seq}")
                     life.take(entry)
                     self.prefixes.take(run_id, entry)
 

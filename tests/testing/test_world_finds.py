@@ -1,0 +1,92 @@
+"""Defects put in on purpose: the simulated world must find each of them, within a few lives."""
+
+import pytest
+from msgspec.structs import replace
+
+from kedge.engine import driver
+from kedge.engine.driver import Driver
+from kedge.engine.writer import Writer
+from kedge.flow import decide
+from kedge.journal.faults import overtaken
+from kedge.testing.world import disk, simulate
+from kedge.testing.world.disk import Disk
+
+LIVES = 400
+
+
+def acknowledged_before_it_is_on_disk(patch):
+    def promise(self, future):
+        if not future.done():
+            future.set_result(None)
+
+    patch.setattr(Driver, "_promise", promise)
+
+
+def result_before_the_end_is_on_disk(patch):
+    real = Driver._moves_by_itself.fget
+    patch.setattr(
+        Driver, "_moves_by_itself", property(lambda self: self.state.end is None and real(self))
+    )
+    patch.setattr(Driver, "durable", lambda self: _done(self._loop))
+
+
+def effects_before_their_start_is_on_disk(patch):
+    patch.setattr(driver, "NEEDS_NO_DISK", frozenset({"pure", "read", "idempotent", "effect"}))
+
+
+def effects_in_flight_are_run_again(patch):
+    patch.setattr(decide, "RETRYABLE_UNASKED", ("pure", "read", "idempotent", "effect"))
+
+
+def no_epoch_is_looked_at(patch):
+    def advance(head, append):
+        if append.after_seq != head.seq:
+            raise overtaken(head.run_id, append.after_seq, head.seq)
+        last = append.entries[-1] if append.entries else head
+        return replace(head, seq=last.seq, chain=last.chain)
+
+    patch.setattr(disk, "advance", advance)
+
+
+def nothing_is_synced(patch):
+    patch.setattr(Disk, "sync", lambda self: self.on_synced())
+
+
+def a_full_store_forgets_what_it_was_given(patch):
+    real = Writer._hold
+
+    def hold(self, batch, error):
+        real(self, batch, error)
+        for log, append in batch:
+            log.written(append)
+
+    patch.setattr(Writer, "_hold", hold)
+
+
+def _done(loop):
+    future = loop.create_future()
+    future.set_result(None)
+    return future
+
+
+DEFECTS = {
+    acknowledged_before_it_is_on_disk: "I1",
+    result_before_the_end_is_on_disk: "I1",
+    effects_before_their_start_is_on_disk: "I3",
+    effects_in_flight_are_run_again: "I3",
+    no_epoch_is_looked_at: "I",
+    nothing_is_synced: "I1",
+    a_full_store_forgets_what_it_was_given: "I",
+}
+
+
+@pytest.mark.parametrize(("plant", "law"), DEFECTS.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_a_planted_defect_is_found(plant, law, monkeypatch):
+    plant(monkeypatch)
+    for seed in range(LIVES):
+        blames = simulate(seed).blames
+        if blames:
+            print(seed, blames[0])
+            assert blames[0].law.startswith(law), blames[0]
+            return
+    raise AssertionError(f"not found in {LIVES} lives")
