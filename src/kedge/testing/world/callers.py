@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ from kedge.flow.words import ENDED
 from kedge.plan.model import Plan
 from kedge.testing.world.ledger import Listener
 from kedge.testing.world.process import Process, SimulatedEngine
-from kedge.testing.world.tools import REGISTRY
+from kedge.testing.world.tools import LATER_REGISTRY, REGISTRY
+from kedge.views.narrate import RunEvent
 
 if TYPE_CHECKING:
     from kedge.testing.world.world import Wanted
@@ -31,12 +33,18 @@ _DONE = {"pause": "RunPaused", "unpause": "RunUnpaused", "cancel": "RunCancellin
 async def program(process: Process) -> None:
     """What each process runs."""
     world = process.world
-    async with SimulatedEngine(REGISTRY, process.journal, clock=world.wall) as engine:
+    registry = LATER_REGISTRY if world.deployed else REGISTRY
+    async with SimulatedEngine(registry, process.journal, clock=world.wall) as engine:
         process.engine = engine
-        async with asyncio.TaskGroup() as group:
-            for wanted in world.wanted:
-                if not wanted.settled:
-                    group.create_task(Caller(process, engine, wanted).serve())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for wanted in world.wanted:
+                    if not wanted.settled:
+                        group.create_task(Caller(process, engine, wanted).serve())
+        except asyncio.CancelledError:  # it is told to end in good order
+            if process.number % 2:
+                await engine.drain(3.0)
+            raise
 
 
 class Caller:
@@ -87,6 +95,8 @@ class Caller:
         return run
 
     async def _attend(self, run: Run) -> None:
+        if self.luck.randrange(2):
+            run.subscribe(self._callback())
         helpers = [asyncio.create_task(work) for work in (self._follow(run), self._be_there(run))]
         try:
             while (result := await run.result()).status not in ENDED:
@@ -106,14 +116,31 @@ class Caller:
     # --- following
 
     async def _follow(self, run: Run) -> None:
-        epoch = self.process.journal.epoch_of(self.run_id) or self.world.lives[self.run_id].epoch
-        listener = Listener(self.world, self.run_id, epoch)
+        listener = Listener(self.world, self.run_id, self._epoch())
         ended = False
         with contextlib.suppress(KedgeError):
             async for event in run.events():
                 listener.hear(event.seq, event.kind, event.at, event.percent)
                 ended = event.kind == "run_ended"
         listener.compare(to_the_end=ended)
+
+    def _callback(self) -> Callable[[RunEvent], Any]:
+        """A callback, which may be slow or break: that is nothing to the run."""
+        listener = Listener(self.world, self.run_id, self._epoch())
+        manner = self.luck.choice(("quick", "slow", "breaks"))
+        listener.may_miss = manner == "slow"
+
+        async def hear(event: RunEvent) -> None:
+            if manner == "slow":
+                await asyncio.sleep(0.05)
+            elif manner == "breaks" and event.seq > 4:
+                raise ValueError("a mistake in the callback")
+            listener.hear(event.seq, event.kind, event.at, event.percent)
+
+        return hear
+
+    def _epoch(self) -> int:
+        return self.process.journal.epoch_of(self.run_id) or self.world.lives[self.run_id].epoch
 
     # --- people
 

@@ -229,12 +229,20 @@ class Life:
             return
         self.ended, self._cancelling, self._paused = "", False, False
         self._blocked.clear()
-        for track in self.tracks.values():
+        for path, track in list(self.tracks.items()):
             if track.end == "StepSkipped":
                 track.skipped_then = True
-            elif track.end != "StepSucceeded":
+            elif track.end != "StepSucceeded" and not self._stood_in(path):
                 track.end, track.open = "", False
                 track.may_start = not track.doubt
+
+    def _stood_in(self, path: str) -> bool:
+        """A fallback did what it failed to do."""
+        scope, _, id_ = path.rpartition("/")
+        while (id_ := self._fallbacks.get(id_, "")) in self.steps:
+            if self._track(f"{scope}/{id_}" if scope else id_).end == "StepSucceeded":
+                return True
+        return False
 
     def _on_RunPaused(self, event: dict[str, Any]) -> None:  # noqa: N802
         self._paused = True
@@ -287,14 +295,7 @@ class Life:
         track, step = self._track(id_), self.steps[id_]
         if track.end in ("StepSucceeded", "StepSkipped") or step.get("on_error") == "continue":
             return True
-        fallback = self._fallbacks.get(id_)
-        if "fallback_for" in step:
-            return True  # what it was to stand in for counts
-        while fallback is not None:
-            if self._track(fallback).end == "StepSucceeded":
-                return True
-            fallback = self._fallbacks.get(fallback)
-        return False
+        return "fallback_for" in step or self._stood_in(id_)  # of a fallback, its target counts
 
 
 def _index(steps: list[dict[str, Any]], into: dict[str, dict[str, Any]]) -> None:

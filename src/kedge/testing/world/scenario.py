@@ -16,7 +16,7 @@ from kedge.testing.authors import Author
 
 What = Literal[
     "kill", "power cut", "stop", "freeze", "second", "error", "full", "busy", "clock",
-    "pause", "cancel", "again",
+    "deploy", "pause", "cancel", "again",
 ]  # fmt: skip
 Counted = Literal["step", "commit", "store", "call"]
 Phase = Literal["before", "written", "after"]
@@ -105,7 +105,7 @@ def _fault(luck: Random) -> Fault:
     what: What = luck.choice(
         (
             "kill", "kill", "kill", "kill", "power cut", "power cut", "stop", "freeze", "freeze", "second",
-            "error", "error", "full", "busy", "clock", "pause", "cancel", "again",
+            "error", "error", "full", "busy", "clock", "deploy", "pause", "cancel", "again",
         )
     )  # fmt: skip
     places: list[Counted] = ["step", "step", "commit", "commit", "store", "call"]

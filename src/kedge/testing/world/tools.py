@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -145,5 +146,24 @@ def pure(ctx: Context, **given: Any) -> Any:
     return call.value()
 
 
-REGISTRY = Registry(tool(effect=TOOLS[function.__name__])(function) for function in (pure, read, many, put, send))
+async def send_anew(ctx: Context, copies: int = 1, **given: Any) -> Any:  # noqa: ARG001 - a change of its form
+    """Do something that cannot be undone, as a later release of the tool does it."""
+    return await _called("send", ctx, given)
+
+
+def _registry(sender: Callable[..., Any]) -> Registry:
+    return Registry(
+        [
+            tool(effect=TOOLS["pure"])(pure),
+            tool(effect=TOOLS["read"])(read),
+            tool(effect=TOOLS["many"], resources=("line",))(many),
+            tool(effect=TOOLS["put"], parallel=2)(put),
+            tool(effect=TOOLS["send"], name="send")(sender),
+        ]
+    )
+
+
+REGISTRY = _registry(send)
 """Made once: what a tool is does not depend on the process that calls it."""
+LATER_REGISTRY = _registry(send_anew)
+"""After a deployment: one of the tools is not what it was."""

@@ -76,6 +76,8 @@ class World:
         self.full_until_s = self.busy_until_s = 0.0
         self.blames: list[Blame] = []
         self.calm = False
+        self.deployed = False
+        """Processes that begin from now on have tools of a later release."""
         self.happened: Counter[str] = Counter()
         """Faults that really struck, by name."""
         self.steps = 0
@@ -251,6 +253,9 @@ class World:
                 if process.commands:
                     command = self._luck.choice(process.commands)
                     process.loop.create_task(command(fault.what))
+            case "deploy":
+                self.deployed = not self.deployed
+                process.stop()
             case "error":
                 pass  # the store raises it
 
