@@ -444,8 +444,7 @@ async def test_a_result_is_given_once_the_end_is_on_disk_also_if_it_came_while_a
         engine._writer._is_quick = lambda: False  # a slow disk: commits are left to the thread
         run = await engine.start(steps, run_id="r")
         result = asyncio.create_task(run.result())
-        while not held.asked.is_set():
-            await asyncio.sleep(0.001)
+        assert await asyncio.to_thread(held.asked.wait, 5)
         cancel = asyncio.create_task(run.cancel())
         await asyncio.sleep(0.002)
         held.go_on.set()

@@ -51,7 +51,11 @@ def test_a_seed_is_the_same_life_in_every_process():
     told = {
         subprocess.run(
             [sys.executable, "-c", script],
-            env={**os.environ, "PYTHONPATH": str(Path(kedge.__file__).parents[1]), "PYTHONHASHSEED": hash_seed},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(Path(kedge.__file__).parents[1]),
+                "PYTHONHASHSEED": hash_seed,
+            },
             capture_output=True,
             text=True,
             check=True,
@@ -122,7 +126,11 @@ def test_a_scenario_shrinks_to_what_matters():
 def test_the_command_that_shows_it_again_says_how_it_was():
     env = {**os.environ, "PYTHONPATH": str(Path(kedge.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-m", "kedge.testing.world", "7"], env=env, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "kedge.testing.world", "7"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "seed 7\n  every law holds" in done.stdout
     assert command(7).startswith("PYTHONPATH=src python -m kedge.testing.world 7")

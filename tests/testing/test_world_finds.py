@@ -23,11 +23,17 @@ def acknowledged_before_it_is_on_disk(patch):
 
 
 def result_before_the_end_is_on_disk(patch):
-    real = Driver._moves_by_itself.fget
-    patch.setattr(
-        Driver, "_moves_by_itself", property(lambda self: self.state.end is None and real(self))
-    )
-    patch.setattr(Driver, "durable", lambda self: _done(self._loop))
+    async def settled(self):
+        while self._moves_by_itself or self._intake:
+            future = self._loop.create_future()
+            self._idle.append(future)
+            await future
+        if self.lost is not None:
+            raise self.lost
+        if self.log.behind:
+            await self.durable()  # and nobody looks again whether it has been moved meanwhile
+
+    patch.setattr(Driver, "settled", settled)
 
 
 def effects_before_their_start_is_on_disk(patch):
@@ -63,30 +69,25 @@ def a_full_store_forgets_what_it_was_given(patch):
     patch.setattr(Writer, "_hold", hold)
 
 
-def _done(loop):
-    future = loop.create_future()
-    future.set_result(None)
-    return future
-
-
 DEFECTS = {
-    acknowledged_before_it_is_on_disk: "I1",
-    result_before_the_end_is_on_disk: "I1",
-    effects_before_their_start_is_on_disk: "I3",
-    effects_in_flight_are_run_again: "I3",
-    no_epoch_is_looked_at: "I",
-    nothing_is_synced: "I1",
-    a_full_store_forgets_what_it_was_given: "I",
+    acknowledged_before_it_is_on_disk: ("I1", 0),
+    result_before_the_end_is_on_disk: ("I1", 0),
+    effects_before_their_start_is_on_disk: ("I3", 0),
+    effects_in_flight_are_run_again: ("I3", 0),
+    no_epoch_is_looked_at: ("I5", 400),
+    nothing_is_synced: ("I1", 0),
+    a_full_store_forgets_what_it_was_given: ("I1", 0),
 }
+"""Which law each breaks, and the seed to begin with: the rarest shows in one life of a hundred."""
 
 
-@pytest.mark.parametrize(("plant", "law"), DEFECTS.items(), ids=lambda value: getattr(value, "__name__", ""))
-def test_a_planted_defect_is_found(plant, law, monkeypatch):
+@pytest.mark.parametrize("plant", DEFECTS, ids=lambda plant: plant.__name__)
+def test_a_planted_defect_is_found(plant, monkeypatch):
+    law, first = DEFECTS[plant]
     plant(monkeypatch)
-    for seed in range(LIVES):
+    for seed in range(first, first + LIVES):
         blames = simulate(seed).blames
         if blames:
-            print(seed, blames[0])
-            assert blames[0].law.startswith(law), blames[0]
+            assert blames[0].law.startswith(law), f"seed {seed}: {blames[0]}"
             return
     raise AssertionError(f"not found in {LIVES} lives")

@@ -17,7 +17,7 @@ broken, looks for the smallest scenario that breaks it too (`shrink`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import msgspec
@@ -49,7 +49,9 @@ class Report(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         found = "\n".join(f"  {blame}" for blame in self.blames) or "  every law holds"
-        return f"{found}\n  {self.events} events, {self.calls} calls, {self.steps} steps: {dict(self.happened)}"
+        return (
+            f"{found}\n  {self.events} events, {self.calls} calls, {self.steps} steps: {dict(self.happened)}"
+        )
 
 
 def simulate(scenario: int | Scenario) -> Report:
@@ -75,7 +77,7 @@ def simulate(scenario: int | Scenario) -> Report:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None]:
     """What the engine logs about faults that were made on purpose is for nobody."""
     log = logging.getLogger("kedge")
     level = log.level

@@ -29,8 +29,8 @@ def main() -> int:
 def _told(report: Report, *, whole: bool) -> str:
     law = report.blames[0].law
     scenario = report.scenario if whole else shrunk(report.scenario, lambda less: _breaks(less, law))
-    again = simulate(scenario)
-    return f"\nthe scenario{'' if whole else ', as small as it gets'}:\n{scenario}\n{again}\n{command(scenario.seed)}"
+    title = "the scenario" if whole else "the scenario, as small as it gets"
+    return f"\n{title}:\n{scenario}\n{simulate(scenario)}\n{command(scenario.seed)}"
 
 
 def _breaks(scenario: Scenario, law: str) -> bool:

@@ -148,7 +148,7 @@ class Caller:
         """Answer what is asked and lift pauses, each after a while."""
         errands: list[asyncio.Task[None]] = []
         try:
-            while not await self._watch(run, errands):
+            while not await self._watch(run, errands):  # noqa: ASYNC110 - a person looks again after a while
                 await asyncio.sleep(0.5)
             self._news.set()
         finally:

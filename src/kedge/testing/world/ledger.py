@@ -57,9 +57,13 @@ class Ledger:
             return  # a driver that was frozen between the disk and the call: the honest limit
         track.called += 1
         if track.called > 1:
-            self._say("I3 effects once", f"{life.run_id}: {path} is called {track.called} times for one start")
+            self._say(
+                "I3 effects once", f"{life.run_id}: {path} is called {track.called} times for one start"
+            )
         if track.attempt != attempt:
-            self._say("I3 intent first", f"{life.run_id}: {path} is called for attempt {attempt}, not on disk")
+            self._say(
+                "I3 intent first", f"{life.run_id}: {path} is called for attempt {attempt}, not on disk"
+            )
         means = (life.run_id, path, track.generation, track.iteration)
         if self._keys.setdefault(key, means) != means:
             self._say("I3 keys", f"{life.run_id}: {path} has the key of {self._keys[key]}")
@@ -78,12 +82,12 @@ class Ledger:
                 continue
             if value is None and life.step_of(path).get("join") == "any":
                 continue  # it did not wait for that one
-            wanted = track.result
-            if isinstance(wanted, dict) and "sha" in wanted:
-                wanted = _decode(self._world.disk.blobs[wanted["sha"]])
+            wanted: Any = track.result
+            if track.large:
+                wanted = _decode(self._world.disk.blobs[track.large])
             if value != wanted:
-                text = f"{life.run_id}: {path} is given {str(value)[:60]} as {name}, which gave {str(wanted)[:60]}"
-                self._say("data", text)
+                got, gave = str(value)[:60], str(wanted)[:60]
+                self._say("data", f"{life.run_id}: {path} is given {got} as {name}, which gave {gave}")
 
 
 class Acknowledged:
@@ -143,7 +147,7 @@ class Listener:
             self._say(f"{kind} is told before it is on disk")
 
     def compare(self, *, to_the_end: bool) -> None:
-        """Nothing more is told: was it what the log says?"""
+        """Nothing more is told: it must have been what the log says."""
         entries = self._world.disk.entries(self._run_id)
         for (seq, kind, at), entry in zip(self._told, entries, strict=False):
             if entry.epoch > self._epoch:

@@ -45,11 +45,11 @@ def illegal(plan: dict[str, Any], tools: Iterable[str]) -> str:
             waits[path] = {seen[name] for name in needs - {target}}
             if target is not None:
                 instead[seen[target]] = path
-    for path, needs in waits.items():  # whoever waits for a step waits for what may stand in for it
+    for needs in waits.values():  # whoever waits for a step waits for what may stand in for it
         for need in list(needs):
-            while need in instead:
-                need = instead[need]
-                needs.add(need)
+            other = need
+            while (other := instead.get(other, "")) and other not in needs:
+                needs.add(other)
     for target, path in instead.items():
         waits[path].add(target)
     for path in waits:  # what is inside ends before the whole, and begins when the whole may begin
@@ -71,7 +71,9 @@ def _names(step: dict[str, Any]) -> Iterator[str]:
     """Steps that a step's own texts refer to."""
     loop = step.get("loop", {})
     texts = [step.get("when"), step.get("expect"), loop.get("until")]
-    holes = [hole for text in _texts([step.get("args", {}), step.get("foreach")]) for hole in _HOLE.findall(text)]
+    holes = [
+        hole for text in _texts([step.get("args", {}), step.get("foreach")]) for hole in _HOLE.findall(text)
+    ]
     for text in (*texts, *holes):
         if text is not None:
             yield from (word for word in _WORD.findall(_TEXT.sub("", text)) if word not in _KNOWN)

@@ -30,7 +30,7 @@ class Track:
     """One path of the run."""
 
     __slots__ = (
-        "attempt", "called", "doubt", "end", "epoch", "generation", "iteration", "may_start", "open",
+        "attempt", "called", "doubt", "end", "epoch", "generation", "iteration", "large", "may_start", "open",
         "result", "skipped_then", "starts",
     )  # fmt: skip
 
@@ -50,6 +50,8 @@ class Track:
         self.generation = 0
         self.iteration = 0
         self.result: Any = None
+        self.large = ""
+        """The hash of a result that is kept apart."""
         self.skipped_then = False
         """Before the run was taken up again: what it was skipped for may have changed."""
 
@@ -62,7 +64,9 @@ class Life:
         self.steps: dict[str, dict[str, Any]] = {}
         _index(plan["steps"], self.steps)
         self._roots = [step["id"] for step in plan["steps"]]
-        self._fallbacks = {step["fallback_for"]: id_ for id_, step in self.steps.items() if "fallback_for" in step}
+        self._fallbacks = {
+            step["fallback_for"]: id_ for id_, step in self.steps.items() if "fallback_for" in step
+        }
         self._effects = effects
         self._blame = blame
         self.tracks: dict[str, Track] = {}
@@ -142,7 +146,9 @@ class Life:
             self._count_call()
             if self.effect_of(path) == "effect" and not track.may_start:
                 self._say("I3 effects once", f"{path} starts again and nobody decided that it may")
-        elif event.get("cause") != "again":
+        elif event.get("cause") == "again":
+            self._go_on_inside(path)
+        else:
             self._begin_inside(path)
         track.starts += 1
         self.starts[path, self.epoch] += 1
@@ -163,7 +169,9 @@ class Life:
             self._say("commands hold", f"{path} starts while the run is {why}")
         forgotten = [p for p, t in self.tracks.items() if t.open and t.epoch < self.epoch]
         if forgotten:
-            self._say("I3 effects once", f"{path} starts before {forgotten[0]}, in flight at a crash, is told apart")
+            self._say(
+                "I3 effects once", f"{path} starts before {forgotten[0]}, in flight at a crash, is told apart"
+            )
 
     def _count_call(self) -> None:
         self._calls += 1
@@ -172,6 +180,12 @@ class Life:
         running = sum(track.open for track in self.tracks.values())
         if running >= self._parallel:
             self._say("I9 limits hold", f"{running + 1} calls at once, {self._parallel} allowed")
+
+    def _go_on_inside(self, path: str) -> None:
+        """What failed in it is to be done again: somebody asked for that, and how it failed is known."""
+        for inner, track in self.tracks.items():
+            if inner.startswith((f"{path}/", f"{path}#", f"{path}[")) and track.end == "StepFailed":
+                track.end, track.may_start = "", True
 
     def _begin_inside(self, path: str) -> None:
         """A composite starts anew: its children are other calls than before."""
@@ -185,8 +199,9 @@ class Life:
             return
         scope = path.rpartition("/")[0]
         for name in [*step.get("after", ()), *(_name_in(v) for v in step.get("args", {}).values())]:
-            need = self.tracks.get(f"{scope}/{name}" if scope else name)
-            if name in self.steps and need is not None and not need.end:
+            needed = f"{scope}/{name}" if scope else name
+            need = self.tracks.get(needed)
+            if name in self.steps and need is not None and not need.end and not self._stood_in(needed):
                 self._say("data readiness", f"{path} starts before {name} has settled")
 
     def _settle(self, event: dict[str, Any], track: Track) -> None:
@@ -196,7 +211,8 @@ class Life:
         if track.end == "StepSucceeded":
             self._say("I2 finished is finished", f"{kind} for {path}, which is done")
         if kind == "StepSucceeded":
-            track.result = event.get("result", event.get("blob"))
+            track.result = event.get("result")
+            track.large = event.get("blob", {}).get("sha", "")
         track.end, track.open, track.doubt = kind, False, False
 
     def _on_StepInterrupted(self, event: dict[str, Any]) -> None:  # noqa: N802
@@ -244,13 +260,13 @@ class Life:
                 return True
         return False
 
-    def _on_RunPaused(self, event: dict[str, Any]) -> None:  # noqa: N802
+    def _on_RunPaused(self, _: dict[str, Any]) -> None:  # noqa: N802
         self._paused = True
 
-    def _on_RunUnpaused(self, event: dict[str, Any]) -> None:  # noqa: N802
+    def _on_RunUnpaused(self, _: dict[str, Any]) -> None:  # noqa: N802
         self._paused = False
 
-    def _on_RunCancelling(self, event: dict[str, Any]) -> None:  # noqa: N802
+    def _on_RunCancelling(self, _: dict[str, Any]) -> None:  # noqa: N802
         self._cancelling, self._paused = True, False
 
     def _on_QuestionAsked(self, event: dict[str, Any]) -> None:  # noqa: N802
@@ -265,7 +281,9 @@ class Life:
         id_, answer = event["question"], event["answer"]
         asked = self._questions.get(id_)
         if asked is None or asked.get("answered"):
-            self._say("questions", f"question {id_} is answered " + ("twice" if asked else "and was never asked"))
+            self._say(
+                "questions", f"question {id_} is answered " + ("twice" if asked else "and was never asked")
+            )
             return
         asked["answered"] = True
         self._blocked.discard(id_)

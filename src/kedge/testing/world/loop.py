@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import Context
 from typing import Any, TypeVar
@@ -77,16 +77,16 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         handle = self._ready.popleft()
         if not handle.cancelled():
             with self._running():
-                handle._run()  # noqa: SLF001 # pyright: ignore
+                handle._run()  # noqa: SLF001
 
     @contextmanager
-    def _running(self) -> Iterator[None]:
+    def _running(self) -> Generator[None]:
         # A loop says that it is the running one; there is no other way to be one.
-        asyncio._set_running_loop(self)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        asyncio._set_running_loop(self)  # noqa: SLF001
         try:
             yield
         finally:
-            asyncio._set_running_loop(None)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            asyncio._set_running_loop(None)  # noqa: SLF001
 
     def die(self) -> None:
         """The process is gone: nothing of it ever runs again."""
@@ -172,7 +172,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self._tasks = [one for one in self._tasks if not one.done()]
         return task
 
-    def run_in_executor(self, executor: object, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+    def run_in_executor(self, _: object, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
         """The job is done by the loop itself, after the delay that a thread might have."""
         future: asyncio.Future[T] = asyncio.Future(loop=self)
 

@@ -72,7 +72,7 @@ class Prefixes:
         return fold(run_id, [entry], blobs.__getitem__, REGISTRY.catalog, DEFAULT_LIMITS).state
 
     def look(self, process: Process) -> None:
-        """A process did something: how do its runs stand?"""
+        """A process did something: see how its runs stand."""
         for run in process.engine.live if process.engine else ():
             state = run.state
             if process.seen.get(run.id) == state.seq:

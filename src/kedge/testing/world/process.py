@@ -96,9 +96,7 @@ class Process:
     def can_move(self) -> bool:
         """It has something to do, and is not frozen."""
         return (
-            not (self.dead or self.over)
-            and self.frozen_until_s <= self.world.clock.now_s
-            and self.loop.ready
+            not (self.dead or self.over) and self.frozen_until_s <= self.world.clock.now_s and self.loop.ready
         )
 
     def stop(self) -> None:

@@ -111,6 +111,8 @@ def _fault(luck: Random) -> Fault:
     places: list[Counted] = ["step", "step", "commit", "commit", "store", "call"]
     if what == "error":
         places = ["commit", "commit", "store"]
+    elif what == "freeze":
+        places = ["step", "commit", "commit", "call"]
     at = luck.choice(places)
     number = round(_REACH[at] ** luck.random())
     phase: Phase = luck.choice(("before", "written", "after")) if at != "step" else "before"

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kedge.base.errors import NotDone, ToolError
+from kedge.base.errors import KedgeError, NotDone, ToolError
 from kedge.testing.authors import TOOLS
+from kedge.testing.world.loop import SimulatedLoop
 from kedge.testing.world.trouble import Died
 from kedge.tools.context import Context
 from kedge.tools.function import tool
@@ -26,9 +27,7 @@ class Call:
     """One call: who is called, for what, and how it will go."""
 
     def __init__(self, name: str, ctx: Context, given: dict[str, Any]) -> None:
-        self.process: Process = asyncio.get_running_loop().process  # type: ignore[attr-defined]
-        if self.process.dead:
-            raise Died
+        self.process = _process()
         self.name = name
         self.ctx = ctx
         world = self.process.world
@@ -114,6 +113,17 @@ class Call:
         return self.value()
 
 
+def _process() -> Process:
+    """Whose call it is."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, SimulatedLoop):
+        raise KedgeError("these tools live in a simulated world only", code="simulated")
+    process: Process = loop.process
+    if process.dead:
+        raise Died
+    return process
+
+
 async def _called(name: str, ctx: Context, given: dict[str, Any]) -> Any:
     return await Call(name, ctx, given).go()
 
@@ -146,7 +156,7 @@ def pure(ctx: Context, **given: Any) -> Any:
     return call.value()
 
 
-async def send_anew(ctx: Context, copies: int = 1, **given: Any) -> Any:  # noqa: ARG001 - a change of its form
+async def send_anew(ctx: Context, copies: int = 1, **given: Any) -> Any:
     """Do something that cannot be undone, as a later release of the tool does it."""
     return await _called("send", ctx, given)
 

@@ -11,6 +11,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from typing import Any, cast
 
 import msgspec
 
@@ -109,7 +110,9 @@ class World:
                 self._calm_down()
                 calm_from_s = self.clock.now_s
             elif self.steps == LAST_STEP or (self.calm and self.clock.now_s > calm_from_s + CALM_S):
-                self.blame("I10 liveness", f"nothing goes wrong any more, and these do not end: {self._open()}")
+                self.blame(
+                    "I10 liveness", f"nothing goes wrong any more, and these do not end: {self._open()}"
+                )
         if not self.blames:
             self._last_look()
         for process in self.processes:
@@ -123,7 +126,9 @@ class World:
                 break
             if not self._jump():
                 if self._open():
-                    self.blame("I10 liveness", f"everything stands still, and these do not end: {self._open()}")
+                    self.blame(
+                        "I10 liveness", f"everything stands still, and these do not end: {self._open()}"
+                    )
                 return False
         process = able[0] if len(able) == 1 else self._luck.choice(able)
         for fault in self.count("step", process):
@@ -289,12 +294,16 @@ class World:
             if stored is None:
                 continue
             if len(stored.entries) < life.seq:
-                self.blame("I1 acknowledged is kept", f"{run_id}: events after {len(stored.entries)} are lost")
+                self.blame(
+                    "I1 acknowledged is kept", f"{run_id}: events after {len(stored.entries)} are lost"
+                )
                 return
             if len(stored.entries) > life.seq:
                 for entry in stored.entries[life.seq :]:
                     if entry.epoch != stored.head.epoch:
-                        self.blame("I5 one driver", f"{run_id}: a driver that was replaced wrote event {entry.seq}")
+                        self.blame(
+                            "I5 one driver", f"{run_id}: a driver that was replaced wrote event {entry.seq}"
+                        )
                     life.take(entry)
                     self.prefixes.take(run_id, entry)
 
@@ -326,7 +335,8 @@ class World:
             wanted.settled = True
 
 
-def _root(error: BaseException | None) -> BaseException | None:
+def _root(error: Any) -> Any:
+    """What is at the bottom of a group of errors."""
     while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+        error = cast(Any, error).exceptions[0]
     return error
