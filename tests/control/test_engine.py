@@ -424,7 +424,7 @@ async def test_an_engine_keeps_nothing_of_a_run_that_it_is_done_with(tmp_path, e
         run = await engine.start(LONG if end == "deleted" else PLAN)
         if end == "deleted":
             await run.cancel()
-        await run.result()
+        await run.result()  # a cancel is told when it is on disk; the end of the run is later
         if end == "deleted":
             engine.delete(run.id)
         elif end == "looked at again":

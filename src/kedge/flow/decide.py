@@ -188,7 +188,7 @@ def ask_limit(turn: Turn, limit: str, value: float) -> None:
             reason="limit",
             limit=limit,
             used=value,
-            text=f"The run used up its limit {limit} ({allowed:g}). Raise it, or stop?",
+            text=f"The run used up its limit {limit} ({allowed:,.10g}). Raise it, or stop?",
             options=("raise", "stop"),
         )
     )
@@ -255,7 +255,7 @@ def _raised_limit(state: RunState, question: Question, given: inp.Command) -> fl
         return float(max(current, question.asked.used) * 2)
     if isinstance(given.value, bool) or not isinstance(given.value, int | float) or given.value <= current:
         raise BadInput(
-            f"{given.value!r} does not raise the limit {question.asked.limit}, which is {current:g}",
+            f"{given.value!r} does not raise the limit {question.asked.limit}, which is {current:,.10g}",
             code="limit_value",
             remedy="give a larger number, or none to double it",
         )

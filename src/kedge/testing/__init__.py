@@ -1,1 +1,1 @@
-"""What tests need, shipped to users: conformance kits for what they may replace."""
+"""What tests need, shipped to users: conformance kits for what they may replace, and a simulated world."""
