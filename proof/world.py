@@ -17,7 +17,7 @@ from facts import Fact
 from kedge.testing.world import simulate
 from kedge.testing.world.replay import command
 
-USUAL = 5_000
+USUAL = 10_000
 """Seeds where no number is asked for: about a minute's worth."""
 WANTED = 20_000
 CHUNK = 100

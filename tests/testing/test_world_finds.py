@@ -10,6 +10,7 @@ from kedge.flow import decide
 from kedge.journal.faults import overtaken
 from kedge.testing.world import disk, simulate
 from kedge.testing.world.disk import Disk
+from kedge.testing.world.shrink import shrunk
 
 LIVES = 400
 
@@ -91,3 +92,14 @@ def test_a_planted_defect_is_found(plant, monkeypatch):
             assert blames[0].law.startswith(law), f"seed {seed}: {blames[0]}"
             return
     raise AssertionError(f"not found in {LIVES} lives")
+
+
+def test_what_is_told_of_a_defect_is_as_small_as_it_gets(monkeypatch):
+    effects_in_flight_are_run_again(monkeypatch)
+    large = next(report for report in map(simulate, range(LIVES)) if report.blames)
+    law = large.blames[0].law
+    small = shrunk(large.scenario, lambda less: any(blame.law == law for blame in simulate(less).blames))
+    (order,) = small.orders
+    assert len(order.plan["steps"]) == 1
+    assert len(small.faults) <= 1
+    assert simulate(small).blames[0].law == law

@@ -3,6 +3,10 @@
 A write is there for every process at once, and sure to be there after a power cut only once it is
 synced; a cut takes back what was written since the last sync, newest first. When that happens, and what
 goes wrong meanwhile, is not decided here: before and after each call the journal asks its `Trouble`.
+
+Two things are left out. What a killed process had handed to the system counts as synced: the system writes
+it, unless the power fails in the next seconds. And a disk that says that it has written and has not is
+nowhere simulated: no promise outlives one.
 """
 
 from __future__ import annotations
