@@ -96,6 +96,7 @@ class World:
         self.processes: list[Process] = []
         self._born = 0
         self._alarms: list[tuple[float, int, Callable[[], None]]] = []
+        self._alarms_set = 0
         self._graves: list[Process] = []
 
     # --- life
@@ -216,7 +217,8 @@ class World:
                 self.processes.remove(process)
 
     def _alarm(self, wait_s: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._alarms, (self.clock.now_s + wait_s, len(self._alarms) + self.steps, action))
+        self._alarms_set += 1
+        heapq.heappush(self._alarms, (self.clock.now_s + wait_s, self._alarms_set, action))
 
     # --- faults
 
