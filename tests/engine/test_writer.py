@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 import kedge
+from kedge.base.errors import StoreFull
 from kedge.engine import writer
 from kedge.journal.memory import MemoryJournal
 from kedge.journal.sqlite import SqliteJournal
@@ -462,3 +463,24 @@ async def test_a_result_is_given_once_the_end_is_on_disk_also_if_it_came_while_a
         assert (await result).status == "cancelled"
         assert b"RunEnded" in sqlite.read("r")[-1].data
         await cancel
+
+
+async def test_how_a_run_stands_is_told_by_the_store_also_if_it_was_full_when_that_changed(
+    sqlite, monkeypatch
+):
+    monkeypatch.setattr(writer, "FULL_RETRY_S", 0.01)
+    refused = []
+
+    def full(appends, number):
+        asks = any(b"QuestionAsked" in entry.data for append in appends for entry in append.entries)
+        if asks and not refused:
+            refused.append(number)
+            return StoreFull("no room")
+        return None
+
+    async with kedge.Engine(tools=[pure], store=Faulty(sqlite, full), limits=kedge.Limits(calls=1)) as engine:
+        run = await engine.start(chain(2, "pure"))
+        assert (await run.result()).status == "waiting"
+    assert refused
+    async with kedge.Engine(tools=[pure], store=sqlite) as engine:
+        assert [run.status for run in engine.runs()] == ["waiting"]

@@ -41,6 +41,8 @@ class RunLog:
         """What an append that is on its way to the disk carries."""
         self.oldest_s = 0.0
         """Monotonic time of the first event that is not on disk yet."""
+        self._unsaid: bytes | None = None
+        """A line that was made for an append that could not be written."""
         self.headline: Callable[[], bytes | None] = _nothing
         """Makes the run's line in lists; None: the one before will do."""
         self.on_durable: Callable[[], None] = _nothing
@@ -74,11 +76,19 @@ class RunLog:
         """What is to be written now."""
         self.queued = False
         entries = self.tail[self.durable_seq - self.seq :] if self.seq != self.durable_seq else []
-        append = Append(
-            self.lease.run_id, self.lease.epoch, self.durable_seq, entries, self.blobs, self.headline()
-        )
+        line = self.headline()
+        if line is None:
+            line = self._unsaid
+        self._unsaid = None
+        append = Append(self.lease.run_id, self.lease.epoch, self.durable_seq, entries, self.blobs, line)
         self.writing, self.blobs = self.blobs, {}
         return append
+
+    def take_back(self, append: Append) -> None:
+        """`append` could not be written: what it carries goes with the next one."""
+        self.blobs = {**append.blobs, **self.blobs}
+        self._unsaid = append.headline
+        self.queued = True
 
     def written(self, append: Append) -> None:
         """`append` is on disk."""

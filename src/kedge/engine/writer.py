@@ -190,9 +190,8 @@ class Writer:
             _log.warning("store full, runs wait: %s", error, extra={"action": "store_full"})
         self.full = str(error)
         for log, append in batch:
-            log.blobs = {**append.blobs, **log.blobs}
+            log.take_back(append)
             self._dirty[log.lease.run_id] = log
-            log.queued = True
         if self._retry is None and not self._closed:
             self._retry = self._loop.call_later(FULL_RETRY_S, self._try_again)
 
