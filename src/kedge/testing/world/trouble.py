@@ -54,9 +54,9 @@ class StoreTrouble:
     def _happen(self, phase: str) -> None:
         for fault in [fault for fault in self._pending if fault.phase == phase]:
             self._pending.remove(fault)
-            if fault.what == "error":
-                self._fail(phase)
             self._world.strike(fault, self._process)
+            if fault.what == "error" and not self._world.calm:
+                self._fail(phase)
         if self._process.dead:
             raise Died
 
