@@ -19,8 +19,6 @@ from contextlib import contextmanager
 from contextvars import Context
 from typing import Any, TypeVar
 
-from kedge.base.errors import KedgeError
-
 T = TypeVar("T")
 
 LAST_WORDS = 10
@@ -203,4 +201,4 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return self._dead
 
     def close(self) -> None:
-        raise KedgeError("a simulated loop ends with its process", code="simulated")
+        raise RuntimeError("a simulated loop ends with its process")

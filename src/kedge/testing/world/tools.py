@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kedge.base.errors import KedgeError, NotDone, ToolError
+from kedge.base.errors import NotDone, ToolError
 from kedge.testing.authors import TOOLS
 from kedge.testing.world.loop import SimulatedLoop
 from kedge.testing.world.trouble import Died
@@ -117,7 +117,7 @@ def _process() -> Process:
     """Whose call it is."""
     loop = asyncio.get_running_loop()
     if not isinstance(loop, SimulatedLoop):
-        raise KedgeError("these tools live in a simulated world only", code="simulated")
+        raise TypeError("these tools live in a simulated world only")
     process: Process = loop.process
     if process.dead:
         raise Died
