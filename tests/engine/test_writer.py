@@ -4,12 +4,14 @@
 
 import asyncio
 import logging
+import threading
 import time
 
 import apsw
 import pytest
 
 import kedge
+from kedge.base.errors import StoreFull
 from kedge.engine import writer
 from kedge.journal.memory import MemoryJournal
 from kedge.journal.sqlite import SqliteJournal
@@ -564,3 +566,57 @@ async def test_a_start_that_is_cancelled_leaves_no_call_in_doubt_that_was_never_
         result = await (await engine.resume("r")).result()
     assert (str(result.status), called) == ("done", [1])
     assert "driver stops" not in caplog.text
+
+
+class Held(Faulty):
+    """Commits what holds a question only when it is told to, and the end of a run a little later."""
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    def commit(self, appends, patience_s=60.0):
+        written = b"".join(entry.data for append in appends for entry in append.entries)
+        if b"QuestionAsked" in written:
+            self.asked.set()
+            self.go_on.wait(5)
+        elif b"RunEnded" in written:
+            time.sleep(0.1)
+        super().commit(appends, patience_s)
+
+
+async def test_a_result_is_given_once_the_end_is_on_disk_also_if_it_came_while_a_question_was_written(sqlite):
+    steps = chain(2, "pure")
+    held = Held(sqlite)
+    async with kedge.Engine(tools=[pure], store=held, limits=kedge.Limits(calls=1)) as engine:
+        engine._writer._is_quick = lambda: False  # a slow disk: commits are left to the thread
+        run = await engine.start(steps, run_id="r")
+        result = asyncio.create_task(run.result())
+        assert await asyncio.to_thread(held.asked.wait, 5)
+        cancel = asyncio.create_task(run.cancel())
+        await asyncio.sleep(0.002)
+        held.go_on.set()
+        assert (await result).status == "cancelled"
+        assert b"RunEnded" in sqlite.read("r")[-1].data
+        await cancel
+
+
+async def test_how_a_run_stands_is_told_by_the_store_also_if_it_was_full_when_that_changed(
+    sqlite, monkeypatch
+):
+    monkeypatch.setattr(writer, "FULL_RETRY_S", 0.01)
+    refused = []
+
+    def full(appends, number):
+        asks = any(b"QuestionAsked" in entry.data for append in appends for entry in append.entries)
+        if asks and not refused:
+            refused.append(number)
+            return StoreFull("no room")
+        return None
+
+    async with kedge.Engine(tools=[pure], store=Faulty(sqlite, full), limits=kedge.Limits(calls=1)) as engine:
+        run = await engine.start(chain(2, "pure"))
+        assert (await run.result()).status == "waiting"
+    assert refused
+    async with kedge.Engine(tools=[pure], store=sqlite) as engine:
+        assert [run.status for run in engine.runs()] == ["waiting"]

@@ -221,12 +221,12 @@ def test_percent_is_where_the_run_stands(play):
 
 def test_a_run_is_done_to_100_percent_only_when_it_has_ended(play):
     run = play(wide(3), until_s=0.5)
-    run.give(inp.Command("pause"))
+    run.give(cmd.Pause())
     run.play(5)
     assert all(step.status is StepStatus.DONE for step in run.state.steps.values())
     assert not run.state.ended
     assert 99 < percent(run.state) < 100
-    run.give(inp.Command("unpause"))
+    run.give(cmd.Unpause())
     run.play(6)
     assert run.state.ended
     assert percent(run.state) == 100.0

@@ -360,6 +360,7 @@ class Engine:
             return  # done already; it may have been taken up anew since
         del self._runs[run.id]
         driver = self._drivers.pop(run.id)
+        driver.leave()
         with contextlib.suppress(KedgeError):  # a lock left behind goes with the process
             self._opened().release(driver.log.lease)
         if armed:

@@ -115,8 +115,8 @@ def info(head: Head, driven: Callable[[str], bool]) -> RunInfo:
     damaged = head.damaged
     try:
         line = _decode(head.headline) if head.headline else Headline(status="unknown")
-        _when(line.started_at)
-        _when(line.ended_at)
+        moment(line.started_at)
+        moment(line.ended_at)
     except (*UNREADABLE, ValueError, OverflowError, OSError) as error:
         line = Headline(status="unknown")
         damaged = damaged or f"its line in the list cannot be read: {error}"

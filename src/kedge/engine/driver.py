@@ -365,8 +365,7 @@ class Driver:
         if self.state.end is not None and durable == self.log.seq:
             if armed:
                 reach("driver.ended.durable")
-            self.stop_alarms()
-            self.attempts.leave()
+            self.leave()
             self._tell_idle()
             self.on_ended()
             if armed:
@@ -440,9 +439,10 @@ class Driver:
             if self.lost is not None:
                 raise self.lost
             if self.stopped or not (self._moves_by_itself or self._intake):
-                if not self.stopped and self.log.behind:
-                    await self.durable()
-                return
+                if self.stopped or not self.log.behind:
+                    return
+                await self.durable()
+                continue  # it may have been moved meanwhile: what it came to then need not be on disk
             future: asyncio.Future[None] = self._loop.create_future()
             self._idle.append(future)
             await future
@@ -495,6 +495,11 @@ class Driver:
             if armed:
                 reach("driver.close.taken_back")
             self._writer.dirty(self.log)
+
+    def leave(self) -> None:
+        """The run needs no driver any more: nothing wakes it, and nobody need know of it."""
+        self.stop_alarms()
+        self.attempts.leave()
 
     def stop_alarms(self) -> None:
         """Nothing more is due at any time."""

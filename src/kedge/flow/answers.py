@@ -68,7 +68,7 @@ def _raised_limit(state: RunState, question: Question, given: cmd.Answer) -> flo
     current = state.limit(question.asked.limit)
     value: Any = given.value
     if value is None:
-        return max(current, question.asked.used) * 2
+        return float(max(current, question.asked.used) * 2)
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= current:
         raise BadInput(
             f"{value!r} does not raise the limit {question.asked.limit}, which is {current:,.10g}",

@@ -226,6 +226,7 @@ def ask_limit(turn: Turn, limit: str, value: float) -> None:
     """A limit of the run is used up: nothing starts until somebody says how to go on."""
     state = turn.state
     allowed = state.limit(limit)
+    value = float(value)  # as it is when it is read back
     turn.emit(ev.LimitReached(limit=limit, value=value))
     turn.emit(
         ev.QuestionAsked(

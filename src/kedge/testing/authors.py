@@ -68,6 +68,8 @@ class Author:
             if targets and self.maybe(25):
                 step["fallback_for"] = targets.pop(self.luck.randrange(len(targets)))
                 seen = [id_ for id_ in seen if id_ != step["fallback_for"]]
+                if step.get("foreach") == "${" + step["fallback_for"] + "}":
+                    step["foreach"] = "${inputs.many}"  # what failed gave no list
             self.needs(step, outer, seen)
             self.manners(step)
             targets.append(step["id"])

@@ -15,12 +15,14 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from contextvars import Context
 from typing import Any, TypeVar
 
-from kedge.base.errors import KedgeError
-
 T = TypeVar("T")
+
+LAST_WORDS = 10
+"""So often a coroutine of a dead process may wait for something more when it is told to end."""
 
 
 class SimulatedClock:
@@ -48,6 +50,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._dead = False
         self.faults: list[str] = []
         """What nobody caught."""
+        self.process: Any = None
+        """Whose loop it is."""
 
     # --- from outside
 
@@ -70,12 +74,17 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._take_due()
         handle = self._ready.popleft()
         if not handle.cancelled():
-            # A loop says that it is the running one; there is no other way to be one.
-            asyncio._set_running_loop(self)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-            try:
-                handle._run()  # noqa: SLF001 # pyright: ignore
-            finally:
-                asyncio._set_running_loop(None)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            with self._running():
+                handle._run()  # noqa: SLF001
+
+    @contextmanager
+    def _running(self) -> Generator[None]:
+        # A loop says that it is the running one; there is no other way to be one.
+        asyncio._set_running_loop(self)  # noqa: SLF001
+        try:
+            yield
+        finally:
+            asyncio._set_running_loop(None)  # noqa: SLF001
 
     def die(self) -> None:
         """The process is gone: nothing of it ever runs again."""
@@ -86,17 +95,26 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def bury(self) -> None:
         """Let go of what a dead process left unfinished, without a word from it."""
         self.die()
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            if task.done():
-                continue
-            coroutine = task.get_coro()
-            try:
-                if isinstance(coroutine, Generator) or asyncio.iscoroutine(coroutine):
+        with self._running():
+            while self._tasks:  # last words can make more of them
+                task = self._tasks.pop()
+                if not task.done():
+                    self._close(task)
+
+    def _close(self, task: asyncio.Task[Any]) -> None:
+        chain: list[Any] = []
+        waiting: Any = task.get_coro()
+        while asyncio.iscoroutine(waiting):
+            chain.append(waiting)
+            waiting = getattr(waiting, "cr_await", None)
+        for coroutine in reversed(chain):
+            for _ in range(LAST_WORDS):
+                try:
                     coroutine.close()
-            except BaseException:  # noqa: S110 - its last words: the dead are not listened to
-                pass
-            task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001
+                except BaseException:  # noqa: S112 - its last words: the dead are not listened to
+                    continue
+                break
+        task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001
 
     def _take_due(self) -> None:
         timers, now_s = self._timers, self._clock.now_s
@@ -152,7 +170,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self._tasks = [one for one in self._tasks if not one.done()]
         return task
 
-    def run_in_executor(self, executor: object, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+    def run_in_executor(self, _: object, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
         """The job is done by the loop itself, after the delay that a thread might have."""
         future: asyncio.Future[T] = asyncio.Future(loop=self)
 
@@ -183,4 +201,4 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return self._dead
 
     def close(self) -> None:
-        raise KedgeError("a simulated loop ends with its process", code="simulated")
+        raise RuntimeError("a simulated loop ends with its process")
