@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from kedge.base.errors import StoreDamaged, StoreError
-from kedge.journal import sqlite_file
+from kedge.journal import rows, sqlite_file
 from kedge.journal.sqlite import SqliteJournal
 from kedge.journal.sqlite_file import sqlite_safe
 from kedge.testing.journal_kit import Driver
