@@ -27,6 +27,7 @@ TIMES_LONGER = 10
 """A mutant under which the tests take so many times as much processor time hangs."""
 _ROOM = "kedge.flow."
 _GIB = 1 << 30
+_Line = tuple[str, int]
 
 
 class Trial:
@@ -35,9 +36,11 @@ class Trial:
     def __init__(self, mutants: Sequence[Mutant], tell: Callable[[int, str], None]) -> None:
         self._mutants = mutants
         self._tell = tell
+        self._room = str(mutants[0].path.parent) if mutants else ""
         self._failed = False
-        self._reached: dict[tuple[str, str], list[pytest.Item]] = {}
-        """Which tests run a function: its module and name to the tests."""
+        self._reached: dict[_Line, list[pytest.Item]] = {}
+        """Which tests come by a line."""
+        self._took_s: dict[pytest.Item, float] = {}
 
     def pytest_sessionstart(self) -> None:
         from hypothesis import Phase, settings
@@ -57,13 +60,10 @@ class Trial:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         began_s = time.process_time()
-        took_s: dict[pytest.Item, float] = {}
         for item in session.items:
-            took_s[item] = -time.process_time()
+            self._took_s[item] = -time.process_time()
             self._look(item)
-            took_s[item] += time.process_time()
-        for items in self._reached.values():
-            items.sort(key=took_s.__getitem__)
+            self._took_s[item] += time.process_time()
         if self._failed:
             raise SystemExit("the tests fail without any change: mend that first")
         limit_s = max(10, round((time.process_time() - began_s) * TIMES_LONGER))
@@ -77,21 +77,23 @@ class Trial:
         return True
 
     def _look(self, item: pytest.Item) -> None:
-        """Run a test and see which functions of the room it reaches."""
-        codes: set[CodeType] = set()
+        """Run a test and see which lines of the room it comes by."""
+        lines: set[_Line] = set()
 
-        def seen(frame: FrameType, event: str, arg: object) -> None:
-            if event == "call":
-                codes.add(frame.f_code)
+        def seen(frame: FrameType, event: str, arg: object) -> Callable[..., object] | None:
+            file = frame.f_code.co_filename
+            if not file.startswith(self._room):
+                return None
+            lines.add((file, frame.f_lineno))
+            return seen
 
-        sys.setprofile(seen)
+        sys.settrace(seen)
         try:
             _run(item)
         finally:
-            sys.setprofile(None)
-        names = {(code.co_filename, code.co_qualname.partition(".<locals>")[0]) for code in codes}
-        for name in names:
-            self._reached.setdefault(name, []).append(item)
+            sys.settrace(None)
+        for line in lines:
+            self._reached.setdefault(line, []).append(item)
 
     def _reap(self, running: dict[int, int]) -> None:
         pid, status = os.wait()
@@ -114,14 +116,20 @@ class Trial:
             os._exit(code)
 
     def _try(self, mutant: Mutant) -> int:
-        changed = change(mutant)
-        if not changed:
+        if not change(mutant):
             return AT_IMPORT
-        for item in self._reached.get((str(mutant.path), changed), ()):
+        for item in self._tests(mutant):
             _run(item)
             if self._failed:
                 return FOUND
         return SURVIVED
+
+    def _tests(self, mutant: Mutant) -> list[pytest.Item]:
+        """Those that come by it: no others can notice. The quickest first."""
+        found = {
+            item for line in mutant.statement() for item in self._reached.get((str(mutant.path), line), ())
+        }
+        return sorted(found, key=self._took_s.__getitem__)
 
 
 def limit(limit_s: int) -> None:
@@ -154,8 +162,8 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self.source_to_code(self._mutant.source(), str(self._mutant.path))  # type: ignore[arg-type]
 
 
-def change(mutant: Mutant) -> str:
-    """Give the function that the mutant is about its changed code; its name, or "" if there is none."""
+def change(mutant: Mutant) -> bool:
+    """Give the function that the mutant is about its changed code; False if it is about none."""
     loader = Changed(mutant)
     spec = loader.find_spec(loader.name)
     assert spec is not None
@@ -163,11 +171,10 @@ def change(mutant: Mutant) -> str:
     loader.exec_module(changed)
     others = dict(_functions(changed, mutant))
     for name, function in _functions(sys.modules[loader.name], mutant):
-        other = others[name]
-        if function.__code__ != other.__code__:
-            function.__code__ = other.__code__
-            return name
-    return ""
+        if function.__code__ != others[name].__code__:
+            function.__code__ = others[name].__code__
+            return True
+    return False
 
 
 def _functions(module: ModuleType, mutant: Mutant) -> Iterator[tuple[str, FunctionType]]:
