@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import os
 import random
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ ROOM = ROOT / "src" / "kedge" / "flow"
 TESTS = ("tests/flow",)
 USUAL = 400
 """Mutants where no number is asked for: about a minute's worth."""
-_PATIENCE_S = 60
+_PATIENCE_S = 30
 """Processor time for one that is tried in a process of its own."""
 _PYTEST = ("-x", "-q", "-s", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
@@ -103,11 +104,12 @@ def _write(file: int, text: str) -> None:
 
 def _begin(mutant: Mutant) -> int:
     """The process that tries one mutant from its import on."""
-    from trial import Changed, limit
+    from trial import Changed, limit_memory
 
     pid = os.fork()
     if not pid:
-        limit(_PATIENCE_S)
+        limit_memory()
+        signal.setitimer(signal.ITIMER_PROF, _PATIENCE_S)
         sys.meta_path.insert(0, Changed(mutant))
         _in_silence([])
     return pid

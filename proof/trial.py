@@ -23,8 +23,8 @@ from mutate import Mutant
 FOUND, SURVIVED, AT_IMPORT = 1, 0, 42
 """How a trial ends, as exit codes; a signal is a mutant that hangs."""
 WORKERS = os.cpu_count() or 1
-TIMES_LONGER = 10
-"""A mutant under which the tests take so many times as much processor time hangs."""
+GRACE_S, TIMES_LONGER = 1.0, 3.0
+"""A test that takes so many times as much processor time as it does without the change hangs."""
 _ROOM = "kedge.flow."
 _GIB = 1 << 30
 _Line = tuple[str, int]
@@ -59,19 +59,17 @@ class Trial:
         self._failed = self._failed or report.failed
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        began_s = time.process_time()
         for item in session.items:
             self._took_s[item] = -time.process_time()
             self._look(item)
             self._took_s[item] += time.process_time()
         if self._failed:
             raise SystemExit("the tests fail without any change: mend that first")
-        limit_s = max(10, round((time.process_time() - began_s) * TIMES_LONGER))
         running: dict[int, int] = {}
         for number in range(len(self._mutants)):
             if len(running) >= WORKERS:
                 self._reap(running)
-            running[self._fork(number, limit_s)] = number
+            running[self._fork(number)] = number
         while running:
             self._reap(running)
         return True
@@ -104,13 +102,13 @@ class Trial:
             ends = {SURVIVED: "survived", AT_IMPORT: "at import"}
             self._tell(number, ends.get(os.WEXITSTATUS(status), "found"))
 
-    def _fork(self, number: int, limit_s: int) -> int:
+    def _fork(self, number: int) -> int:
         pid = os.fork()
         if pid:
             return pid
         code = FOUND
         try:
-            limit(limit_s)
+            limit_memory()
             code = self._try(self._mutants[number])
         finally:
             os._exit(code)
@@ -119,6 +117,7 @@ class Trial:
         if not change(mutant):
             return AT_IMPORT
         for item in self._tests(mutant):
+            signal.setitimer(signal.ITIMER_PROF, GRACE_S + TIMES_LONGER * self._took_s[item])
             _run(item)
             if self._failed:
                 return FOUND
@@ -132,10 +131,8 @@ class Trial:
         return sorted(found, key=self._took_s.__getitem__)
 
 
-def limit(limit_s: int) -> None:
-    """This process may hang and may grow, but not for ever."""
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 1))
+def limit_memory() -> None:
+    """This process may grow, but not for ever."""
     resource.setrlimit(resource.RLIMIT_AS, (2 * _GIB, 2 * _GIB))
 
 
