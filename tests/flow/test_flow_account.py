@@ -139,7 +139,9 @@ def test_a_run_that_is_done():
 
 
 def test_without_outputs_a_run_gives_the_ends_and_no_fallbacks():
-    run = ring(step("a"), step("f", fallback_for="a"), step("s", when="false"), step("x", on_error="continue"))
+    run = ring(
+        step("a"), step("f", fallback_for="a"), step("s", when="false"), step("x", on_error="continue")
+    )
     run.fail("a", "permanent").finish("f", 1).fail("x", "permanent")
     assert run.result.outputs == {"a": 1}
 
@@ -222,7 +224,10 @@ def test_efficiency_of_a_run_that_mostly_waited_is_none():
 
 def test_groups_end_when_nothing_runs():
     run = ring(
-        step("a"), step("b", loop={"times": 2}), step("c", after=["a", "b"]), group("p", step("k"), after=["c"])
+        step("a"),
+        step("b", loop={"times": 2}),
+        step("c", after=["a", "b"]),
+        group("p", step("k"), after=["c"]),
     )
     run.tick(10).finish("a").tick(10).finish("b").tick(10).finish("b").tick(10).finish("c").tick(5)
     assert run.result.groups == [["a", "b"], ["c"], ["p/k"]]

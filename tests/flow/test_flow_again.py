@@ -75,9 +75,7 @@ def test_a_doubt_of_a_fallback_that_is_answered_failed_goes_to_the_next_one(turn
 @pytest.mark.parametrize(("answer", "calls"), [("done", ["d"]), ("failed", ["c"]), ("retry", ["b/k"])])
 def test_a_doubt_inside_a_fallback_keeps_its_target_from_being_tried_again(turned, answer, calls):
     inside = group("b", step("k", "send"), fallback_for="a")
-    run = ring(
-        step("a"), inside, step("c", fallback_for="b"), step("d", args={"a": "${a}"}), turned=turned
-    )
+    run = ring(step("a"), inside, step("c", fallback_for="b"), step("d", args={"a": "${a}"}), turned=turned)
     run.fail("a", "permanent").send("cancel").fail("b/k", "cancelled")
     assert run.status() == "cancelled"
     assert (again(run).calls, run.status()) == ([], "waiting")
@@ -162,7 +160,9 @@ def test_a_composite_that_came_to_nothing_for_a_failure_outside_is_taken_up():
 
 
 def test_a_composite_that_came_to_nothing_by_conditions_stays_so():
-    run = ring(step("a"), group("n", step("k", when="false")), group("m", step("k", when="false"), foreach=[1]))
+    run = ring(
+        step("a"), group("n", step("k", when="false")), group("m", step("k", when="false"), foreach=[1])
+    )
     before = run.fail("a", "permanent").kinds.count("StepStarted")
     assert again(run).finish("a").status() == "done"
     assert run.kinds.count("StepStarted") == before + 1

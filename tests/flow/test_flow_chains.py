@@ -43,9 +43,7 @@ def test_a_child_with_join_all_waits_for_the_last_success_outside():
 
 
 def test_a_child_with_join_any_that_had_nothing_to_go_on_outside_goes_on_waiting():
-    run = ring(
-        step("a", on_error="continue"), step("b"), group("p", step("k", after=["a", "b"], join="any"))
-    )
+    run = ring(step("a", on_error="continue"), step("b"), group("p", step("k", after=["a", "b"], join="any")))
     assert run.fail("a", "permanent").calls == ["b"]
     assert run.finish("b").calls == ["p/k"]
 
@@ -122,9 +120,7 @@ def test_a_late_word_of_an_item_of_the_attempt_before_is_not_taken_for_the_new_o
 
 
 def test_items_that_were_never_started_count_from_the_start():
-    run = ring(
-        group("p", step("a"), step("e", foreach=[1, 2, 3]), retry=ONCE_MORE), limits={"parallel": 2}
-    )
+    run = ring(group("p", step("a"), step("e", foreach=[1, 2, 3]), retry=ONCE_MORE), limits={"parallel": 2})
     run.finish("p/e[0]").finish("p/e[1]").finish("p/e[2]").fail("p/a")
     run.finish("p/a").finish("p/e[0]").finish("p/e[1]")
     assert [run.step(f"p/e[{index}]").starts for index in range(3)] == [2, 2, 2]

@@ -95,9 +95,15 @@ def test_the_answer_retry_keeps_why_the_attempt_before_ended():
 
 def test_a_late_failure_says_so_in_the_answer():
     run = ring(step("a", "send")).fail("a", "timeout").fail("a", "permanent", classified=True)
-    assert (told(run, QuestionAnswered)["answer"], told(run, QuestionAnswered)["by"]) == ("failed", "late failure")
+    assert (told(run, QuestionAnswered)["answer"], told(run, QuestionAnswered)["by"]) == (
+        "failed",
+        "late failure",
+    )
     run = ring(step("a", "send")).fail("a", "timeout").finish("a", 1)
-    assert (told(run, QuestionAnswered)["answer"], told(run, QuestionAnswered)["by"]) == ("done", "late result")
+    assert (told(run, QuestionAnswered)["answer"], told(run, QuestionAnswered)["by"]) == (
+        "done",
+        "late result",
+    )
 
 
 @pytest.mark.parametrize("more", [{"classified": True}, {"not_done": True}])

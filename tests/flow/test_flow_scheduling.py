@@ -313,7 +313,9 @@ def test_the_tools_of_a_plan_are_those_it_calls():
 
 
 def test_what_a_call_takes_is_its_tools_and_its_own_each_once():
-    program = compiled(step("a", resources=["gpu", "disk"]), step("b", "plain", resources=["gpu"]), step("c", "plain"))
+    program = compiled(
+        step("a", resources=["gpu", "disk"]), step("b", "plain", resources=["gpu"]), step("c", "plain")
+    )
     assert [node.resources for node in program.root.nodes] == [("disk", "gpu"), ("gpu",), ()]
     assert [node.bounded for node in program.root.nodes] == [True, True, False]
     assert compiled(step("a", "one")).root.nodes[0].bounded
