@@ -88,7 +88,9 @@ def test_a_fallback_with_join_any_whose_target_is_the_first_step_waits_for_its_f
 
 def test_a_fallback_for_one_that_may_fail_lets_go_what_may_do_without():
     run = ring(
-        step("a", on_error="continue"), step("f", fallback_for="a"), step("c", args={"a": "${a}"}, join="any"),
+        step("a", on_error="continue"),
+        step("f", fallback_for="a"),
+        step("c", args={"a": "${a}"}, join="any"),
         step("x"), step("d", args={"a": "${a}"}, after=["x"], join="settled"),
     )  # fmt: skip
     run.finish("x").fail("a", "permanent").fail("f", "permanent")
