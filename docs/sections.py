@@ -275,6 +275,7 @@ _KIND_WORDS = {
     "tools": "Making and loading tools",
     "store": "The store",
     "asking": "Everything else",
+    "testing": "Testing plans",
 }
 
 
