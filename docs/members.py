@@ -13,6 +13,7 @@ from shapes import attributes_of, docs_of
 import kedge
 from kedge.control.listing import RunInfo
 from kedge.control.retention import Pruned
+from kedge.control.salvage import Salvage
 from kedge.flow.result import Counts, StepResult
 from kedge.flow.words import Failure
 
@@ -21,7 +22,7 @@ FUNCTIONS: tuple[str, ...] = (
 )  # fmt: skip
 CLASSES: tuple[type, ...] = (
     kedge.Engine, kedge.Run, kedge.RunResult, StepResult, Counts, Failure, RunInfo, kedge.Retention, Pruned,
-    kedge.Plan, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
+    Salvage, kedge.Plan, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
 )  # fmt: skip
 
 

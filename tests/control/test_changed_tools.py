@@ -1,5 +1,8 @@
 """A tool that is not what it was when the run began is asked about before it can do harm."""
 
+import asyncio
+import shutil
+
 import pytest
 
 import kedge
@@ -62,6 +65,15 @@ async def test_a_changed_tool_with_effects_then_or_now_is_asked_about(tmp_path, 
         assert (await run.result()).ok
 
 
+@pytest.mark.parametrize("effects", [("pure", "effect"), ("effect", "idempotent")])
+async def test_a_tool_of_which_only_the_effect_class_is_another_is_asked_about(tmp_path, effects):
+    await half_done(tmp_path, [ACT], effects[0])
+    tools = [gate(opens=True), tool_named("act", effects[1], old=True)]
+    async with kedge.Engine(tools=tools, store=tmp_path / "k.db") as engine:
+        result = await (await engine.resume("r", retry_failed=True)).result()
+        assert [asked.reason for asked in result.questions.values()] == ["tool_changed"]
+
+
 async def test_a_changed_tool_that_never_had_effects_is_not_asked_about(tmp_path):
     await half_done(tmp_path, [ACT], "pure")
     tools = [gate(opens=True), tool_named("act", "read", old=False)]
@@ -110,3 +122,27 @@ async def test_what_was_accepted_is_not_asked_about_again_but_yet_another_defini
     async with kedge.Engine(tools=[gate(opens=True), third], store=tmp_path / "k.db") as engine:
         result = await (await engine.resume("r", retry_failed=True)).result()
         assert [asked.reason for asked in result.questions.values()] == ["tool_changed"]
+
+
+@pytest.mark.parametrize("now", ["gone", "read"])
+async def test_a_call_that_was_cut_off_is_judged_by_what_its_tool_was_when_it_was_made(tmp_path, now):
+    begun = asyncio.Event()
+
+    @kedge.tool(effect="effect", name="act")
+    async def hangs(n: int) -> str:
+        begun.set()
+        await asyncio.sleep(3600)
+        return "old"
+
+    then, after = tmp_path / "then", tmp_path / "after"
+    then.mkdir()
+    plan = kedge.Plan.parse({"goal": "g", "steps": [{"id": "act", "tool": "act", "args": {"n": 1}}]})
+    async with kedge.Engine(tools=[hangs], store=then / "k.db") as engine:
+        await engine.start(plan, run_id="r")
+        await begun.wait()
+        shutil.copytree(then, after)  # what a kill at this moment leaves
+    tools = [] if now == "gone" else [tool_named("act", now, old=False)]
+    async with kedge.Engine(tools=tools, store=after / "k.db") as engine:
+        result = await (await engine.resume("r")).result()
+        assert result.steps["act"].status == "in_doubt"
+        assert "in_doubt" in [asked.reason for asked in result.questions.values()]

@@ -115,6 +115,22 @@ async def test_a_follower_that_stops_early_leaves_nothing_behind():
         assert not run._feed._followers
 
 
+async def test_what_memory_does_not_reach_back_to_is_read_from_the_store(tmp_path, monkeypatch):
+    monkeypatch.setattr("kedge.engine.log.TAIL_EVENTS", 50)
+    wide = plan({"id": "each", "tool": "tick", "foreach": list(range(100)), "args": {"n": "${item}"}})
+    async with kedge.Engine(tools=[tick], store=tmp_path / "k.db") as engine:
+        run = await engine.start(wide)
+        first = 0
+        async for _ in run.events():
+            first = run._driver.log.tail[0].seq
+            if first > 3:
+                for after in range(first - 3, first + 1):
+                    assert run._feed._after(after)[0].seq == after + 1
+                break
+        assert first > 3
+        await run.result()
+
+
 async def test_a_follower_goes_on_over_a_long_log_that_is_no_longer_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("kedge.engine.log.TAIL_EVENTS", 50)
     items = list(range(300))

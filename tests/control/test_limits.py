@@ -24,6 +24,11 @@ async def large() -> str:
     return "x" * 4_000
 
 
+@kedge.tool(effect="pure")
+async def huge() -> str:
+    return "x" * 40_000  # not in the event itself: a blob
+
+
 def chain(count, tool="step", **more):
     steps = [{"id": f"s{i}", "tool": tool, "after": [f"s{i - 1}"] if i else []} for i in range(count)]
     return kedge.Plan.parse({"goal": "g", "steps": steps, **more})
@@ -38,6 +43,7 @@ REACHED = {
     "calls": (chain(8), kedge.Limits(calls=5)),
     "calls, wide": (wide(8), kedge.Limits(calls=5)),
     "journal_bytes": (chain(8, "large"), kedge.Limits(journal_bytes=20_000)),
+    "journal_bytes, large values": (chain(8, "huge"), kedge.Limits(journal_bytes=100_000)),
     "run_s": (chain(4, "nap"), kedge.Limits(run_s=0.2)),
 }
 
@@ -57,7 +63,7 @@ async def reach(engine, plan):
 @pytest.mark.parametrize("name", REACHED)
 async def test_a_raised_limit_lets_the_run_go_on(name):
     plan, limits = REACHED[name]
-    async with kedge.Engine(tools=[step, nap, large], limits=limits) as engine:
+    async with kedge.Engine(tools=[step, nap, large, huge], limits=limits) as engine:
         run, id_, question = await reach(engine, plan)
         assert question.limit == name.split(",")[0]
         assert run.state.calls <= limits.calls
@@ -73,7 +79,7 @@ async def test_a_raised_limit_lets_the_run_go_on(name):
 @pytest.mark.parametrize("name", REACHED)
 async def test_a_run_that_is_told_to_stop_fails_and_says_why(name):
     plan, limits = REACHED[name]
-    async with kedge.Engine(tools=[step, nap, large], limits=limits) as engine:
+    async with kedge.Engine(tools=[step, nap, large, huge], limits=limits) as engine:
         run, id_, _ = await reach(engine, plan)
         await run.answer(id_, "stop", by="ada")
         result = await run.result()

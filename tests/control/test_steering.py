@@ -6,6 +6,7 @@
 import asyncio
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,24 @@ async def quick() -> str:
 async def long() -> str:
     await asyncio.sleep(3600)
     return "never"
+
+
+async def send(calls: str) -> str:
+    with Path(calls).open("a") as file:  # noqa: ASYNC230
+        file.write("once ")
+    await asyncio.sleep(3600)
+    return "sent"
+
+
+sends = kedge.tool(effect="effect", name="sends")(send)
+
+
+@kedge.tool(effect="effect", isolation="process")
+def sends_apart(calls: str) -> str:
+    with Path(calls).open("a") as file:
+        file.write("once ")
+    time.sleep(3600)
+    return "sent"
 
 
 async def running(run, path):
@@ -307,6 +326,26 @@ async def test_a_call_that_was_not_made_when_the_engine_closed_is_made_later_wit
         result = await (await engine.resume("r")).result()
     assert result.ok, result.summary()
     assert called == [1]
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+async def test_a_call_with_effects_cut_short_by_closing_is_in_doubt_and_not_made_again(tmp_path, isolation):
+    calls = tmp_path / "calls"
+    calls.touch()
+    tool = sends if isolation == "none" else sends_apart
+    store = tmp_path / "k.db"
+    step = {"id": "a", "tool": tool.spec.name, "args": {"calls": str(calls)}}
+    async with kedge.Engine(tools=[tool], store=store) as engine:
+        await engine.start(plan(step), run_id="r")
+        async with asyncio.timeout(10):
+            while not calls.read_text():
+                await asyncio.sleep(0.01)
+    async with kedge.Engine(tools=[tool], store=store) as engine:
+        async with asyncio.timeout(10):
+            result = await (await engine.resume("r")).result()
+        assert [asked.reason for asked in result.questions.values()] == ["in_doubt"]
+        assert result.steps["a"].status == "in_doubt"
+    assert calls.read_text() == "once "
 
 
 async def test_a_pure_step_cut_short_by_closing_is_not_a_failure(tmp_path):

@@ -187,6 +187,18 @@ async def test_a_hanging_async_tool_is_timed_out():
     assert "0.1 s" in assert_failed(await run_beside_good(bad), "timeout", "timeout").message
 
 
+@pytest.mark.parametrize("of_the_tool", [None, 60.0])
+async def test_the_timeout_of_the_step_goes_before_that_of_its_tool(of_the_tool):
+    @kedge.tool(effect="pure", timeout_s=of_the_tool)
+    async def bad() -> int:
+        await asyncio.sleep(3600)
+        return 1
+
+    async with asyncio.timeout(10):
+        result = await run_beside_good(bad, timeout_s=0.1)
+    assert "0.1 s" in assert_failed(result, "timeout", "timeout").message
+
+
 async def test_a_step_without_a_sign_of_life_is_timed_out():
     @kedge.tool(effect="pure")
     async def bad() -> int:
@@ -412,23 +424,24 @@ async def test_text_with_a_nul_and_negative_zero_come_through():
     assert math.copysign(1, result.steps["bad"].result["zero"]) == -1
 
 
+@pytest.mark.parametrize("size", [1_000_000, 100_000_000])
 @pytest.mark.parametrize("sort", ["async", "sync"])
-async def test_a_result_over_the_limit_fails_the_step(sort):
+async def test_a_result_over_the_limit_fails_the_step(sort, size):
     limits = kedge.Limits(result_bytes=1_000_000)
     if sort == "async":
 
         @kedge.tool(effect="pure")
         async def bad() -> str:
-            return "x" * 100_000_000
+            return "x" * size
     else:
 
         @kedge.tool(effect="pure")
         def bad() -> str:
-            return "x" * 100_000_000
+            return "x" * size
 
     failure = assert_failed(await run_beside_good(bad, limits=limits), "tool_error", "limit")
     assert "result_bytes" in failure.message
-    assert "100,000,002" in failure.message
+    assert f"{size + 2:,}" in failure.message  # with its quotes
 
 
 async def test_changing_a_result_after_its_return_changes_nothing():

@@ -4,6 +4,7 @@
 
 import asyncio
 import logging
+import time
 
 import apsw
 import pytest
@@ -114,6 +115,34 @@ async def test_a_call_with_effects_starts_after_its_intent_and_what_it_depends_o
     assert ("StepSucceeded", "a") in seen["b"]
 
 
+async def test_a_commit_lets_go_only_the_calls_whose_own_intent_is_in_it(sqlite, tmp_path):
+    """A slow disk: while one intent is being written others come up, which the next commit takes."""
+    seen = {}
+
+    def slow(appends, number):
+        time.sleep(0.03)
+
+    @kedge.tool(effect="pure")
+    async def nap(ms: int) -> int:
+        await asyncio.sleep(ms / 1000)
+        return ms
+
+    @kedge.tool(effect="effect")
+    async def act(ctx: kedge.Context) -> int:
+        seen[ctx.step] = kinds_on_disk(tmp_path / "k.db", ctx.run_id)
+        return 1
+
+    steps = []
+    for ms in range(0, 100, 10):
+        steps.append({"id": f"n{ms}", "tool": "nap", "args": {"ms": ms}})
+        steps.append({"id": f"a{ms}", "tool": "act", "after": [f"n{ms}"]})
+    async with kedge.Engine(tools=[nap, act], store=Faulty(sqlite, slow)) as engine:
+        engine._writer._sync_s = 0.03
+        assert (await (await engine.start(plan(*steps))).result()).ok
+    assert len(seen) == 10
+    assert [path for path, kinds in seen.items() if ("StepStarted", path) not in kinds] == []
+
+
 async def test_the_end_is_on_disk_before_the_result_is_there(tmp_path):
     file = tmp_path / "k.db"
     async with kedge.Engine(tools=[pure], store=file) as engine:
@@ -180,8 +209,6 @@ async def test_a_turn_so_long_that_it_is_committed_at_once_makes_its_calls(sqlit
 
 
 async def test_a_slow_disk_is_written_by_a_thread_and_large_values_are_at_hand_meanwhile(sqlite):
-    import time
-
     def slow(appends, number):
         time.sleep(0.02)
 
@@ -427,3 +454,24 @@ def test_the_store_is_there_for_other_tools(tmp_path):
     kedge.run_sync(chain(3, "pure"), tools=[pure], store=tmp_path / "k.db")
     with apsw.Connection(str(tmp_path / "k.db")) as db:
         assert db.execute("pragma integrity_check").fetchall() == [("ok",)]
+
+
+async def test_a_run_that_ended_while_there_was_no_room_is_listed_as_done(sqlite, monkeypatch):
+    """Its line in the list went with the commit that was refused."""
+    monkeypatch.setattr("kedge.engine.writer.FULL_RETRY_S", 0.02)
+    refused = []
+
+    def fail(appends, number):
+        if (
+            b"RunEnded" in b"".join(entry.data for append in appends for entry in append.entries)
+            and not refused
+        ):
+            refused.append(number)
+            return kedge.StoreFull("full")
+        return None
+
+    async with kedge.Engine(tools=[write], store=Faulty(sqlite, fail)) as engine:
+        assert (await (await engine.start(chain(2, "write"), run_id="r")).result()).ok
+    assert refused
+    async with kedge.Engine(store=sqlite) as engine:
+        assert [(run.status, run.done) for run in engine.runs()] == [("done", 2)]

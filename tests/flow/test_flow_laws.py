@@ -137,8 +137,11 @@ class World:
             ring.put(self.luck.choice(self.heard))  # said twice, or late
         elif what < 90:
             self.answer_one()
-        elif what < 94 and not self.calm:
+        elif what < 93 and not self.calm:
             ring.send("cancel")
+        elif what < 95:
+            ring.salvage(self.luck.randint(2, len(ring.log)))
+            self.heard.clear()  # whoever drove it then drives it no more
 
     def word(self, path: str) -> Input:
         starts = self.ring.step(path).starts

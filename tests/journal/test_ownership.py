@@ -242,3 +242,48 @@ def test_a_run_that_somebody_removed_takes_no_events(path, open_sqlite):
     db.close()
     with pytest.raises(NotOwner, match="not claimed here"):
         driver.write(1)
+
+
+def test_a_lock_file_that_cannot_be_removed_does_not_keep_the_lock(path, monkeypatch):
+    journal = SqliteJournal(path)
+    lease = journal.claim("run", 1)
+
+    def refuse(*_):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ownership, "_is_at", refuse)
+        journal.release(lease)
+    locks = path.with_name("kedge.db.locks")
+    assert len(list(locks.iterdir())) == 1
+    assert not journal.driven("run")
+    journal.release(journal.claim("run", 2))
+    journal.close()
+    assert list(locks.iterdir()) == []
+
+
+def test_lock_files_of_killed_drivers_are_swept_when_a_store_is_closed(path):
+    journal, other = SqliteJournal(path), SqliteJournal(path)
+    locks = path.with_name("kedge.db.locks")
+    other.claim("driven", 1)
+    (locks / "0123456789abcdef0123456789abcdef.lock").touch()
+    journal.close()
+    assert len(list(locks.iterdir())) == 1
+    assert other.driven("driven")
+    other.close()
+    assert list(locks.iterdir()) == []
+
+
+def test_whether_a_run_is_driven_that_cannot_be_found_out_is_named(path, monkeypatch):
+    journal = SqliteJournal(path)
+    journal.claim("run", 1)
+
+    def refuse(_):
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(journal._locks, "is_taken", refuse)
+        with pytest.raises(StoreError) as caught:
+            journal.driven("run")
+    assert caught.value.code == "store_open_files"
+    journal.close()

@@ -316,3 +316,137 @@ def test_a_damaged_page_takes_no_events(store):
     assert (caught.value.run_id, caught.value.seq) == ("after", EVENTS + 1)
     assert len(journal.read("before")) == EVENTS
     journal.close()
+
+
+# ---- bits that change what a value, a table or a name is
+
+
+@pytest.mark.parametrize(
+    "becomes",
+    ["data = cast(data as text)", "data = cast(x'c328' as text)", "chain = 'x'", "at = 'now'", "epoch = 1.5"],
+)
+def test_a_value_of_another_kind_in_an_event(store, becomes):
+    sql(store, f"update event set {becomes} where id = (2 << 32) + 9")
+    journal = SqliteJournal(store)
+    assert damage_of(journal, "hurt") == 9
+    assert len(journal.good_prefix("hurt")) == 8
+    others_are_intact(journal)
+    journal.close()
+
+
+def test_a_name_that_is_no_text(store):
+    sql(store, "update run set run_id = cast(x'c328' as text) where run_id = 'hurt'")
+    journal = SqliteJournal(store)
+    with pytest.raises(StoreDamaged):
+        journal.runs()
+    others_are_intact(journal)
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update sqlite_master set sql = replace(sql, 'headline', 'heedline') where name = 'run'",
+        "update sqlite_master set name = 'evens', tbl_name = 'evens' where name = 'event'",
+        "update sqlite_master set sql = cast(x'c328' as text) where name = 'blob'",
+    ],
+)
+def test_tables_that_are_not_what_they_were_made_as(store, statement):
+    db = apsw.Connection(str(store))
+    db.pragma("writable_schema", "on")
+    db.execute(statement)
+    db.close()
+    with pytest.raises(StoreDamaged, match=str(store)):
+        SqliteJournal(store)
+
+
+@pytest.mark.parametrize("version", [0, -1])
+def test_tables_without_a_version(store, version):
+    db = apsw.Connection(str(store))
+    db.pragma("user_version", version)
+    db.close()
+    with pytest.raises(StoreDamaged, match="no version"):
+        SqliteJournal(store)
+
+
+class Index:
+    """The page with the index of names, to change by hand."""
+
+    def __init__(self, path):
+        db = apsw.Connection(str(path))
+        ((page,),) = db.execute("select rootpage from sqlite_master where name = 'sqlite_autoindex_run_1'")
+        self.page = int(str(page))
+        db.close()
+        self.path = path
+
+    def change(self, old, new):
+        raw = bytearray(self.path.read_bytes())
+        start = (self.page - 1) * 4096
+        page = raw[start : start + 4096]
+        assert page.count(old) == 1
+        raw[start : start + 4096] = page.replace(old, new)
+        self.path.write_bytes(raw)
+
+
+def test_an_index_that_leads_to_another_run(store):
+    Index(store).change(b"hurt\x02", b"hurt\x03")
+    journal = SqliteJournal(store)
+    assert len(journal.read("hurt")) == EVENTS  # found in the table itself
+    assert journal.read("hurt")[0].data.startswith(b"hurt")
+    assert journal.head("hurt").damaged == ""
+    others_are_intact(journal)
+    journal.close()
+
+
+def test_an_index_that_leads_nowhere(store):
+    Index(store).change(b"hurt\x02", b"hurt\x63")
+    journal = SqliteJournal(store)
+    with pytest.raises(StoreDamaged, match="its row is missing"):
+        journal.head("hurt")
+    with pytest.raises(StoreDamaged, match="its row is missing"):
+        journal.claim("hurt", 1)
+    others_are_intact(journal)
+    journal.close()
+
+
+def test_a_name_that_the_index_has_lost_is_not_taken_for_a_new_one(store):
+    Index(store).change(b"hurt\x02", b"hurd\x02")
+    journal = SqliteJournal(store)
+    with pytest.raises(StoreDamaged, match="lost it"):
+        journal.head("hurt")
+    assert len(journal.read("hurt")) == EVENTS
+    assert journal.head("nobody") is None
+    others_are_intact(journal)
+    journal.close()
+
+
+def test_a_row_whose_name_has_changed_loses_no_event(store):
+    sql(store, "update run set crc = crc + 1 where run_id = 'hurt'")
+    raw = bytearray(store.read_bytes())
+    start = (int(str(pages_of(store, "run")[0])) - 1) * 4096
+    raw[start : start + 4096] = raw[start : start + 4096].replace(b"hurt", b"hurd", 1)
+    store.write_bytes(raw)
+    journal = SqliteJournal(store)
+    assert damage_of(journal, "hurt") == 0
+    assert len(journal.good_prefix("hurt")) == EVENTS
+    others_are_intact(journal)
+    journal.close()
+
+
+def test_a_row_that_is_another_runs_gives_none_of_its_events(store):
+    sql(store, "delete from run where run_id = 'after'")
+    Index(store).change(b"hurt\x02", b"gone\x02")
+    journal = SqliteJournal(store)
+    for call in (journal.read, journal.good_prefix, journal.head):
+        with pytest.raises(StoreDamaged, match="run hurt is in its place"):
+            call("gone")
+    journal.close()
+
+
+def test_a_row_that_cannot_be_read_loses_no_event(many_runs):
+    zero_page(many_runs, pages_of(many_runs, "run")[1])
+    journal = SqliteJournal(many_runs)
+    (name, *_) = [head.run_id for head in journal.runs() if head.damaged]
+    assert damage_of(journal, name) == 0
+    assert len(journal.good_prefix(name)) == 1
+    journal.close()

@@ -322,3 +322,25 @@ def test_reading_does_not_wait_for_a_commit(path):
 
     journal._file.write(look)
     journal.close()
+
+
+@pytest.mark.parametrize("room", range(0, 30_000, 3_000))
+def test_a_disk_that_is_full_in_the_middle_of_a_commit_heals(path, room):
+    """Then there is no room to tidy up either: it is still no room, and nothing worse."""
+    resource = pytest.importorskip("resource")
+    journal = SqliteJournal(path)
+    driver = Driver(journal)
+    driver.write(5)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = max(file.stat().st_size for file in (path, path.with_name("kedge.db-wal")))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, before[1]))
+    try:
+        append = driver.next(b"z" * 200_000)
+        for _ in range(3):
+            with pytest.raises(StoreFull):
+                journal.commit([append])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    journal.commit([append])
+    assert len(journal.read("run")) == 6
+    journal.close()

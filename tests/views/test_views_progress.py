@@ -218,6 +218,19 @@ def test_percent_is_where_the_run_stands(play):
     assert percent(run.play().state) == 100.0
 
 
+def test_a_run_is_done_to_100_percent_only_when_it_has_ended(play):
+    run = play(wide(3), until_s=0.5)
+    run.give(inp.Command("pause"))
+    run.play(5)
+    assert all(step.status is StepStatus.DONE for step in run.state.steps.values())
+    assert not run.state.ended
+    assert 99 < percent(run.state) < 100
+    run.give(inp.Command("unpause"))
+    run.play(6)
+    assert run.state.ended
+    assert percent(run.state) == 100.0
+
+
 @pytest.mark.parametrize(
     ("done", "text"), [(0, "░░░░"), (50, "██░░"), (99.9, "███░"), (100, "████"), (-5, "░░░░"), (500, "████")]
 )

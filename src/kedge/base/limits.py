@@ -46,11 +46,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One attempt of a step that sets no `timeout_s` and whose tool sets none either."""
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
+        for name, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            whole = isinstance(default, int)  # with half a place nothing would ever start
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int if whole else int | float)
+                or not value > 0
+            ):
                 raise BadInput(
-                    f"limit {name} must be a number above 0, not {value!r}", code="limit_value", where=name
+                    f"limit {name} must be a {'whole ' if whole else ''}number above 0, not {value!r}",
+                    code="limit_value",
+                    where=name,
                 )
 
 

@@ -26,6 +26,7 @@ from kedge.control.listing import Line, RunInfo, headline, info
 from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, chosen
 from kedge.control.run import Run
+from kedge.control.salvage import Found, Salvage, examine, hold, refuse_whole, write
 from kedge.engine.attempts import Workshop
 from kedge.engine.blobs import Blobs
 from kedge.engine.driver import Driver
@@ -384,6 +385,39 @@ class Engine:
         self._head(id_)
         return Reader(self._opened(), id_)
 
+    def salvage(self, run_id: str, to: str | Path | None = None) -> Salvage:
+        """What is intact of a damaged run; with `to` it is written into that store, to be resumed there.
+
+        What came after the damage is lost, and steps with effects may have had them there: the salvaged run
+        asks about that before anything starts.
+        """
+        journal, id_ = self._opened(), checked_run_id(run_id)
+        if id_ not in {run.id for run in self.runs()}:
+            raise self._unknown(id_)
+        if to is None:
+            return examine(journal, id_, self.registry.catalog, self.limits).facts
+        self._refuse_live(id_)
+        lease = hold(journal, id_, self._clock.now_ms())
+        try:
+            found = examine(journal, id_, self.registry.catalog, self.limits)
+            if lease is not None:
+                refuse_whole(found.facts)
+            return self._write_salvaged(found, to)
+        finally:
+            if lease is not None:
+                journal.release(lease)
+
+    def _write_salvaged(self, found: Found, to: str | Path) -> Salvage:
+        target = open_journal(to)
+        try:
+            if not target.durable:
+                raise BadInput(
+                    "what is salvaged must not end with the process", where=str(to), remedy="name a file"
+                )
+            return write(found, target, str(to), self._clock.now_ms())
+        finally:
+            target.close()
+
     def prune(self, policy: Retention, *, dry_run: bool = False) -> Pruned:
         """Forget the runs that the policy gives up. One that is driven stays, whatever the policy says."""
         journal = self._opened()
@@ -413,19 +447,22 @@ class Engine:
     def delete(self, run_id: str) -> None:
         """Remove a run and everything it wrote. A run that is driven cannot be deleted."""
         id_ = checked_run_id(run_id)
+        self._refuse_live(id_)
         run = self._runs.get(id_)
         if run is not None:
-            if self._drivers[id_].lost is None:
-                raise BadInput(
-                    "the run is being driven",
-                    code="run_is_live",
-                    where=f"run {id_}",
-                    remedy="cancel it if it is to stop, and wait for its result, first",
-                )
             self._retire(run)
         if self._opened().head(id_) is None:
             raise self._unknown(id_)
         self._opened().delete([id_])
+
+    def _refuse_live(self, run_id: str) -> None:
+        if run_id in self._runs and self._drivers[run_id].lost is None:
+            raise BadInput(
+                "the run is being driven",
+                code="run_is_live",
+                where=f"run {run_id}",
+                remedy="cancel it if it is to stop, and wait for its result, first",
+            )
 
 
 def _close(journal: Journal) -> None:

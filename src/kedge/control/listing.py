@@ -123,9 +123,9 @@ def info(head: Head, driven: Callable[[str], bool]) -> RunInfo:
         plan=line.plan,
         goal=line.goal,
         status=status,
-        started_at=_when(line.started_at or head.created_at),
-        updated_at=_when(head.updated_at),
-        ended_at=_when(line.ended_at),
+        started_at=moment(line.started_at or head.created_at),
+        updated_at=moment(head.updated_at),
+        ended_at=moment(line.ended_at),
         position=head.seq,
         total=line.total,
         done=line.done,
@@ -136,5 +136,6 @@ def info(head: Head, driven: Callable[[str], bool]) -> RunInfo:
     )
 
 
-def _when(ms: int) -> datetime | None:
+def moment(ms: int) -> datetime | None:
+    """A time as people have it; None for none."""
     return datetime.fromtimestamp(ms / 1000, UTC) if ms else None

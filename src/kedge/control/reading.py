@@ -38,8 +38,7 @@ class Reader:
                 entries = self._journal.read(self._run_id, self._seq, _BATCH)
             except StoreDamaged as error:
                 damage = error
-                intact = error.seq - 1 - self._seq
-                entries = self._journal.read(self._run_id, self._seq, intact) if intact > 0 else []
+                entries = self._journal.good_prefix(self._run_id)[self._seq :]
             if not entries and damage is None:
                 return
             for entry in entries:

@@ -36,7 +36,7 @@ class Blobs:
             raise StoreDamaged(
                 f"a large value of the run is missing: blob {sha}",
                 run_id=run_id,
-                remedy="restore the store from a copy, or delete this run",
+                remedy="restore the store from a copy, salvage the run, or delete it",
             ) from error
 
     def keep(self, sha: str, raw: bytes) -> None:

@@ -37,9 +37,11 @@ class RunLog:
         self.blobs: dict[str, bytes] = {}
         """What the next append carries."""
         self.writing: dict[str, bytes] = {}
-        """What an append that is on its way to the disk carries."""
+        """What an append that is on its way to the disk carries; if it comes to nothing, so does the next."""
         self.oldest_s = 0.0
         """Monotonic time of the first event that is not on disk yet."""
+        self._untold: bytes | None = None
+        """The line of an append that is on its way to the disk."""
         self.headline: Callable[[], bytes | None] = _nothing
         """Makes the run's line in lists; None: the one before will do."""
         self.on_durable: Callable[[], None] = _nothing
@@ -55,33 +57,38 @@ class RunLog:
         if self.seq == self.durable_seq:
             self.oldest_s = time.monotonic()
         seq, chain, size = self.seq, self.chain, self.size
-        epoch = self.lease.epoch
-        add = self.tail.append
-        for event in events:
-            data = encode_event(event)
-            seq += 1
-            # The journal's `chain`, spelled out: this is the hottest line of the engine.
-            chain = crc32(data, crc32(_header(seq, epoch, at), chain))
-            add(Entry(seq, epoch, at, data, chain))
-            size += len(data)
-        self.seq, self.chain, self.size = seq, chain, size
-        if blobs:
+        if blobs:  # before the events that name them: no commit must find those alone
             self.blobs.update(blobs)
-            self.size += sum(map(len, blobs.values()))
+            size += sum(map(len, blobs.values()))
+        epoch, before = self.lease.epoch, len(self.tail)
+        add = self.tail.append
+        try:
+            for event in events:
+                data = encode_event(event)
+                seq += 1
+                # The journal's `chain`, spelled out: this is the hottest line of the engine.
+                chain = crc32(data, crc32(_header(seq, epoch, at), chain))
+                add(Entry(seq, epoch, at, data, chain))
+                size += len(data)
+        except BaseException:  # no memory, for one
+            del self.tail[before:]
+            raise
+        self.seq, self.chain, self.size = seq, chain, size
 
     def pending(self) -> Append:
-        """What is to be written now."""
+        """What is to be written now, with all that the append before carried if that came to nothing."""
         self.queued = False
         entries = self.tail[self.durable_seq - self.seq :] if self.seq != self.durable_seq else []
-        append = Append(
-            self.lease.run_id, self.lease.epoch, self.durable_seq, entries, self.blobs, self.headline()
-        )
-        self.writing, self.blobs = self.blobs, {}
+        blobs = {**self.writing, **self.blobs} if self.writing else self.blobs
+        self._untold = self.headline() or self._untold
+        append = Append(self.lease.run_id, self.lease.epoch, self.durable_seq, entries, blobs, self._untold)
+        self.writing, self.blobs = blobs, {}
         return append
 
     def written(self, append: Append) -> None:
         """`append` is on disk."""
         self.writing = {}
+        self._untold = None
         if append.entries:
             self.durable_seq = append.entries[-1].seq
             if self.durable_seq < self.seq:

@@ -188,8 +188,7 @@ class Writer:
             self._said_full = True
             _log.warning("store full, runs wait: %s", error, extra={"action": "store_full"})
         self.full = str(error)
-        for log, append in batch:
-            log.blobs = {**append.blobs, **log.blobs}
+        for log, _ in batch:
             self._dirty[log.lease.run_id] = log
             log.queued = True
         if self._retry is None and not self._closed:

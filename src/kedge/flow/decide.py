@@ -15,12 +15,15 @@ from kedge.flow import inputs as inp
 from kedge.flow.conclude import conclude, succeed
 from kedge.flow.state import Question, RunState, StepState
 from kedge.flow.turn import Turn
-from kedge.flow.words import Failure, StepStatus
+from kedge.flow.words import Failure, Outcome, StepStatus
 
 RETRYABLE_UNASKED = ("pure", "read", "idempotent")
 """Effect classes whose calls may be made again: repeating them does no harm."""
 
 
+_LOST = "The part of the log that would tell is lost"
+_NAMED = 20
+"""Steps that a question names."""
 _UNDER_WAY = frozenset({StepStatus.RUNNING, StepStatus.IN_DOUBT})
 
 
@@ -40,6 +43,8 @@ def decide(turn: Turn, given: inp.Input) -> None:
             _exhausted(turn, given)
         case inp.Resumed():
             _resumed(turn, given)
+        case inp.Salvaged():
+            _salvaged(turn, given)
         case inp.Ticked():
             pass  # time itself is the message: `due` looks at the timers
 
@@ -105,19 +110,27 @@ def _backoff_s(step: StepState, error: Failure, jitter: float) -> float:
 
 def _doubt(turn: Turn, step: StepState, error: Failure) -> None:
     turn.emit(ev.StepInDoubt(path=step.path, error=error))
+    _ask_about(turn, step, f"The attempt ended without an answer: {error.message}")
+
+
+def _ask_about(turn: Turn, step: StepState, why: str) -> None:
     tool = step.node.step.tool
     turn.emit(
         ev.QuestionAsked(
             question=_question_id(turn.state),
             reason="in_doubt",
             path=step.path,
-            text=(
-                f"Did {tool} (step {step.path}) have its effect? The attempt ended without an answer: "
-                f"{error.message}"
-            ),
+            text=f"Did {tool} (step {step.path}) have its effect? {why}",
             options=("done", "failed", "retry"),
         )
     )
+
+
+def doubt_first(turn: Turn, step: StepState) -> None:
+    """A call that is about to be made may have been made already, in what is lost of the log."""
+    error = Failure(category="in_doubt", code="salvaged", message=_LOST)
+    turn.emit(ev.StepInDoubt(path=step.path, error=error))
+    _ask_about(turn, step, _LOST)
 
 
 def _question_id(state: RunState) -> str:
@@ -162,6 +175,32 @@ def _ask_about_tools(turn: Turn, changed: Mapping[str, str]) -> None:
             "Go on with them?",
             options=("go on", "stop"),
             tools=tools,
+        )
+    )
+
+
+def _salvaged(turn: Turn, given: inp.Salvaged) -> None:
+    """Of what has effects and is not known to be done, nothing may start before somebody has looked."""
+    state = turn.state
+    asked = {question.asked.path for question in state.questions.values() if question.open}
+    for step in list(state.steps.values()):
+        if step.status is StepStatus.IN_DOUBT and step.path not in asked:
+            _ask_about(turn, step, _LOST)  # the cut went between the doubt and its question, or its answer
+    open_ones = [
+        step.path
+        for step in state.root.steps
+        if step.outcome is not Outcome.DONE and step.node.effect == "effect"
+    ]
+    if not open_ones:
+        return
+    named = ", ".join(open_ones[:_NAMED]) + (" …" if len(open_ones) > _NAMED else "")
+    turn.emit(
+        ev.QuestionAsked(
+            question=_question_id(state),
+            reason="salvaged",
+            text=f"{given.lost} Steps with effects may have had them there: {named}. Ask about each call "
+            "before it is made, go on as if none was made, or stop?",
+            options=("ask", "go on", "stop"),
         )
     )
 

@@ -14,7 +14,7 @@ from kedge.base.errors import BadInput
 from kedge.flow import events as ev
 from kedge.flow.closing import close
 from kedge.flow.conclude import conclude
-from kedge.flow.decide import ask_limit
+from kedge.flow.decide import ask_limit, doubt_first
 from kedge.flow.names import fill_hole, render_args, resolver
 from kedge.flow.program import Node
 from kedge.flow.render import Args
@@ -335,5 +335,9 @@ def _start(turn: Turn, step: StepState) -> bool:
         turn.emit(ev.StepStarted(path=step.path, args=ev.Raw(raw)))  # nearly all of them
     else:
         _emit_started(turn, step, raw)
+    asked_about = turn.state.asked_about
+    if asked_about is not None and step.node.effect == "effect" and step.call not in asked_about:
+        doubt_first(turn, step)
+        return False
     turn.launches.append((step, raw, turn.state.seq))
     return True

@@ -176,7 +176,8 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     """Somebody has to decide before this part of the run goes on."""
 
     question: str
-    reason: Literal["in_doubt", "limit", "tool_changed"]
+    reason: Literal["in_doubt", "limit", "tool_changed", "salvaged"]
+    """salvaged: what is lost of the log may hold calls with effects."""
     text: str
     options: tuple[str, ...]
     path: str = ""

@@ -225,6 +225,8 @@ def _step_cancelled(state: RunState, event: ev.StepCancelled) -> None:
 def _step_in_doubt(state: RunState, event: ev.StepInDoubt) -> None:
     step = _move(state, event)
     step.error = event.error
+    if state.asked_about is not None:
+        state.asked_about.add(step.call)
 
 
 def _step_interrupted(state: RunState, event: ev.StepInterrupted) -> None:
@@ -270,6 +272,8 @@ def _question_asked(state: RunState, event: ev.QuestionAsked) -> None:
     state.open_questions += 1
     if event.reason != "in_doubt":
         state.blocked_by += 1
+    if event.reason == "salvaged":
+        state.asked_about = set()
 
 
 def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
@@ -288,7 +292,10 @@ def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
         else:
             state.stopped_by = asked.limit
     elif event.answer == "stop":
-        state.stopped_by = "tool_changed"
+        state.stopped_by = asked.reason
+    elif asked.reason == "salvaged":
+        if event.answer == "go on":
+            state.asked_about = None
     else:
         state.accepted_tools.update(asked.tools)
 

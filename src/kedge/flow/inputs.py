@@ -55,6 +55,13 @@ class Resumed(msgspec.Struct, gc=False):
     """Tools to ask about, with the hash of what they are now."""
 
 
+class Salvaged(msgspec.Struct, gc=False):
+    """The log of the run was damaged, and the run is to go on from what is intact of it."""
+
+    lost: str
+    """What is not there any more, as a sentence."""
+
+
 class Command(msgspec.Struct, gc=False):
     """A person or program wants something of the run."""
 
@@ -74,4 +81,4 @@ class Exhausted(msgspec.Struct, gc=False):
     value: float
 
 
-Input = Returned | Raised | Reported | Ticked | Resumed | Command | Exhausted
+Input = Returned | Raised | Reported | Ticked | Resumed | Salvaged | Command | Exhausted

@@ -108,6 +108,11 @@ class StepState:
         return self.node.scope is None and self.items is None and not self.node.is_sleep
 
     @property
+    def call(self) -> tuple[str, int, int]:
+        """What makes its present call another one than those before: what its idempotency key is made of."""
+        return self.path, self.generation, self.iteration
+
+    @property
     def value(self) -> Stored | None:
         """The result, its stand-in's if that took over."""
         step: StepState = self
@@ -193,13 +198,14 @@ class RunState:
         """Name of the limit that a person chose to stop at."""
         self.extended: dict[str, float] = {}
         """Limits that a person raised."""
+        self.asked_about: set[tuple[str, int, int]] | None = None
+        """Once its log was cut: the calls with effects that were in doubt since. Each is at first."""
         self.accepted_tools: dict[str, str] = {}
         """Hashes of tools that are not what they were when the run began, and that a person took."""
         self.parallel = int(self.limit("parallel"))
         self.max_calls = self.limit("calls")
         self.max_journal_bytes = self.limit("journal_bytes")
         self.max_args_bytes = self.limit("args_bytes")
-
         self.steps: dict[str, StepState] = {}
         """Every step and item by path; children of a loop's earlier rounds stay."""
         self.root = ScopeState(program.root, None, "")
@@ -235,7 +241,6 @@ class RunState:
         """Composites and foreach steps (None: the run) of which everything is settled."""
         self.order = 0
         """Tie-breaker of the heaps: first come, first served."""
-
         self.fetch: Callable[[str], bytes] = _no_blobs
         """Gives the bytes of a blob. They never change, so they are no part of the state."""
         self.at_hand: dict[str, bytes] = {}

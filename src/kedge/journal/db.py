@@ -7,11 +7,17 @@ checker knows nothing of the methods that take a value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, cast
 
 import apsw
 
 Row = tuple[Any, ...]
+
+UNREADABLE = (apsw.CorruptError, UnicodeDecodeError)
+"""A flipped bit can break a page, or make a text that is none."""
+ERRORS = (apsw.Error, UnicodeDecodeError)
+"""What a statement can raise."""
 
 
 class Rows(Protocol):
@@ -57,6 +63,12 @@ class _OneCursor:
 def connect(path: str) -> Db:
     """A connection that may write, with nothing set."""
     return cast("Db", _OneCursor(apsw.Connection(path)))
+
+
+def disconnect(db: Db) -> None:
+    """Close it, whatever SQLite finds to say: its last tidying up may fail, and nothing depends on that."""
+    with suppress(apsw.Error):
+        db.close(force=True)
 
 
 def result_code(error: apsw.Error) -> int:

@@ -8,8 +8,8 @@ whole chain anyway, and it is computed for every event on the hot path (0.3 µs)
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
@@ -18,7 +18,7 @@ import msgspec
 from kedge.base.errors import InternalError
 from kedge.journal.faults import damaged, overtaken, replaced
 
-_header = Struct(">QQQ").pack
+_header = struct.Struct(">QQQ").pack
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -84,13 +84,16 @@ def verify(entries: Sequence[Entry], prev_chain: int, first_seq: int, run_id: st
     """The last chain value of `entries`, or StoreDamaged with the first bad seq."""
     crc, header = crc32, _header  # a million of them are checked on a long resume: locals are a fifth faster
     previous, due = prev_chain, first_seq
-    for entry in entries:
-        if entry.seq != due:
-            raise damaged(run_id, due, "the event is missing")
-        previous = crc(entry.data, crc(header(due, entry.epoch, entry.at), previous))
-        if previous != entry.chain:
-            raise damaged(run_id, due, "its bytes are not what was written")
-        due += 1
+    try:
+        for entry in entries:
+            if entry.seq != due:
+                raise damaged(run_id, due, "the event is missing")
+            previous = crc(entry.data, crc(header(due, entry.epoch, entry.at), previous))
+            if previous != entry.chain:
+                raise damaged(run_id, due, "its bytes are not what was written")
+            due += 1
+    except (TypeError, struct.error) as error:  # a flipped bit makes a text of bytes, or nothing of a number
+        raise damaged(run_id, due, "its bytes are not what was written") from error
     return previous
 
 

@@ -45,7 +45,10 @@ def damaged(run_id: str, seq: int, what: str) -> StoreDamaged:
     """The run's events are intact only before `seq`."""
     intact = f"the {seq - 1} events before it are intact: " if seq > 1 else ""
     return StoreDamaged(
-        what, run_id=run_id, seq=seq, remedy=f"{intact}restore the store from a copy, or delete this run"
+        what,
+        run_id=run_id,
+        seq=seq,
+        remedy=f"{intact}restore the store from a copy, salvage the run, or delete it",
     )
 
 

@@ -22,6 +22,7 @@ import os
 import socket
 import sys
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -92,25 +93,11 @@ class RunLocks:
 
     def take(self, run_id: str) -> bool:
         """True if the run is ours now; False if anyone has it, another part of this process included."""
-        path = self._path(run_id)
-        with _held.mutex:
-            if path in _held.descriptors:
-                return False
-            fd = _lock_file(path)
-            if fd is None:
-                return False
-            _held.descriptors[path] = fd
-            return True
+        return _take(self._path(run_id))
 
     def drop(self, run_id: str) -> None:
         """Give the run up; nothing happens if it is not held."""
-        path = self._path(run_id)
-        with _held.mutex:
-            fd = _held.descriptors.pop(path, None)
-            if fd is not None:
-                if sys.platform != "win32" and _is_at(fd, path):
-                    Path(path).unlink()
-                os.close(fd)
+        _drop(self._path(run_id))
 
     def is_taken(self, run_id: str) -> bool:
         """Whether anyone drives the run at this moment."""
@@ -120,6 +107,13 @@ class RunLocks:
             return True
         self.drop(run_id)
         return False
+
+    def sweep(self) -> None:
+        """Remove the files of drivers that could not do so, most often because they were killed."""
+        with suppress(OSError):
+            for file in self._folder.glob("*.lock"):
+                if _take(str(file)):
+                    _drop(str(file))
 
     def _path(self, run_id: str) -> str:
         return str(self._folder / f"{hashlib.sha256(run_id.encode()).hexdigest()[:32]}.lock")
@@ -144,6 +138,30 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_held.forget_after_fork)
 
 
+def _take(path: str) -> bool:
+    with _held.mutex:
+        if path in _held.descriptors:
+            return False
+        fd = _lock_file(path)
+        if fd is None:
+            return False
+        _held.descriptors[path] = fd
+        return True
+
+
+def _drop(path: str) -> None:
+    with _held.mutex:
+        fd = _held.descriptors.pop(path, None)
+        if fd is None:
+            return
+        # A file that stays behind harms nobody: the lock counts, and that goes with the descriptor.
+        with suppress(OSError):
+            if sys.platform != "win32" and _is_at(fd, path):
+                Path(path).unlink()
+        with suppress(OSError):
+            os.close(fd)
+
+
 def _lock_file(path: str) -> int | None:
     while True:
         try:
@@ -151,16 +169,16 @@ def _lock_file(path: str) -> int | None:
         except FileNotFoundError:
             Path(path).parent.mkdir(mode=0o700, exist_ok=True)
             continue
-        locked = False
         try:
-            if not _try_lock(fd):
-                return None
-            locked = _is_at(fd, path)
-            if locked:
+            locked = _try_lock(fd)
+            if locked and _is_at(fd, path):
                 return fd
-        finally:
-            if not locked:
-                os.close(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        if not locked:
+            return None
 
 
 def _is_at(fd: int, path: str) -> bool:

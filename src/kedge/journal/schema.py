@@ -6,11 +6,12 @@ number in `user_version`, so that one cut short by a kill leaves nothing. Files 
 
 from __future__ import annotations
 
+import functools
 import re
 from importlib.resources import files
 
-from kedge.base.errors import StoreError, StoreVersion
-from kedge.journal.db import Db
+from kedge.base.errors import StoreDamaged, StoreError, StoreVersion
+from kedge.journal.db import Db, Row, connect
 
 APPLICATION_ID = 1801806951  # "kedg"
 
@@ -44,6 +45,10 @@ def check_identity(db: Db, where: str) -> None:
             where=where,
             remedy="name another file; kedge makes it if it is not there",
         )
+    if db.pragma("user_version") < 1 and not _is_empty(db):
+        raise StoreDamaged(
+            f"{where}: it has tables and no version of them", remedy="restore the store from a copy"
+        )
     version, known = db.pragma("user_version"), len(migrations())
     if version > known:
         raise StoreVersion(
@@ -51,6 +56,29 @@ def check_identity(db: Db, where: str) -> None:
             where=where,
             remedy="upgrade kedge, or name another store",
         )
+
+
+def check_tables(db: Db, where: str) -> None:
+    """Refuse a file whose own description of its tables has changed: what is read by it means nothing."""
+    found = _tables(db)
+    if _wanted_tables() <= found:
+        return
+    raise StoreDamaged(
+        f"{where}: its tables are not what they were made as", remedy="restore the store from a copy"
+    )
+
+
+@functools.cache
+def _wanted_tables() -> frozenset[Row]:
+    db = connect(":memory:")
+    migrate(db)
+    wanted = _tables(db)
+    db.close()
+    return wanted
+
+
+def _tables(db: Db) -> frozenset[Row]:
+    return frozenset(db.execute(SQL["list_tables"]).fetchall())
 
 
 def migrate(db: Db) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from kedge.base.errors import StoreDamaged, StoreError
 from kedge.base.ids import run_id as checked_run_id
-from kedge.journal.db import Db
+from kedge.journal.db import UNREADABLE, Db
 from kedge.journal.entry import Append, Entry, Head, Lease, advance, verify
 from kedge.journal.faults import checked_blob, damaged, from_os, no_such_run, not_claimed, overtaken, replaced
 from kedge.journal.ownership import Owner, RunLocks, is_another_live_process, owned_by, this_process
@@ -83,7 +83,10 @@ class SqliteJournal:
 
     def driven(self, run_id: str) -> bool:
         """Whether a process, this one included, drives the run at this moment."""
-        return self._locks.is_taken(run_id)
+        try:
+            return self._locks.is_taken(run_id)
+        except OSError as error:
+            raise from_os(error, f"{self._file.path}.locks") from error
 
     def release(self, lease: Lease) -> None:
         """The run is free; nothing happens if the lease is not held here any more."""
@@ -114,6 +117,9 @@ class SqliteJournal:
         """Where the run stands; None if there is no such run."""
         with self._file.reading() as db:
             row = _find_run(db, run_id)
+            if row is None and _find_in_table(db, run_id, None) is not None:
+                # Whoever took it for a new one would do everything again.
+                raise damaged(run_id, 0, "the index of names has lost it")
         return row and row.head
 
     def read(self, run_id: str, after_seq: int = 0, limit: int | None = None) -> list[Entry]:
@@ -145,7 +151,7 @@ class SqliteJournal:
         with self._file.reading() as db:
             try:
                 return [_row(fields).head for fields in db.execute(SQL["list_runs"]).fetchall()]
-            except apsw.CorruptError:
+            except UNREADABLE:
                 return _runs_one_by_one(db)
 
     def delete(self, run_ids: Iterable[str]) -> None:
@@ -156,9 +162,7 @@ class SqliteJournal:
         # Inside the transaction: who takes a lock from here on waits for us to be done, and then
         # finds no such run.
         for run_id in run_ids:
-            row = _find_run(db, run_id)
-            if row is None:
-                raise no_such_run(run_id)
+            row = _existing(db, run_id)
             if self._locks.is_taken(run_id):
                 raise owned_by(run_id, _find_owner(db, run_id))
             _refuse_if_alive(db, run_id)
@@ -184,6 +188,7 @@ class SqliteJournal:
         try:
             if self._epochs:
                 self._release(list(self._epochs))
+            self._locks.sweep()
         finally:
             self._file.close()
 
@@ -205,7 +210,7 @@ class SqliteJournal:
     ) -> tuple[list[Entry], StoreDamaged | None, str]:
         """What can be read and is sound, the damage that ended it, and the mark the run bears."""
         with self._file.reading() as db:
-            row = _find_run(db, run_id)
+            row = _find_run_anyhow(db, run_id)
             if row is None:
                 raise no_such_run(run_id)
             last_seq = row.head.seq if row.sound else _SEQ_MAX
@@ -269,9 +274,63 @@ def _append_all(db: Db, appends: Sequence[Append], known: Mapping[str, _RunRow])
 def _find_run(db: Db, run_id: str) -> _RunRow | None:
     try:
         found = db.execute(SQL["find_run"], (run_id,)).fetchall()
-    except apsw.CorruptError as error:
-        raise damaged(run_id, 0, f"its row cannot be read: {error}") from error
-    return _row(found[0]) if found else None
+    except UNREADABLE as error:
+        return _find_in_table(db, run_id, error)
+    row = _row(found[0]) if found else None
+    if row is None:
+        if db.execute(SQL["find_key"], (run_id,)).fetchall():
+            raise damaged(run_id, 0, "its row is missing")
+        return None
+    if row.head.run_id == run_id and row.sound:
+        return row
+    by_name = _find_in_table(db, run_id, None)
+    if by_name is not None:
+        return by_name
+    if row.sound:
+        raise damaged(run_id, 0, f"its row is missing: run {row.head.run_id} is in its place")
+    return _RunRow(row.key, sound=False, head=Head(run_id, damaged=row.head.damaged))
+
+
+def _existing(db: Db, run_id: str) -> _RunRow:
+    row = _find_run(db, run_id)
+    if row is None:
+        raise no_such_run(run_id)
+    return row
+
+
+def _find_in_table(db: Db, run_id: str, cause: Exception | None) -> _RunRow | None:
+    """Slow, and right where the index of names is what is damaged."""
+    try:
+        found = db.execute(SQL["find_run_in_table"], (run_id,)).fetchall()
+    except UNREADABLE as error:
+        cause, found = error, []
+    if found:
+        return min(map(_row, found), key=lambda row: not row.sound)
+    if cause is None:
+        return None
+    raise damaged(run_id, 0, f"its row cannot be read: {cause}") from cause
+
+
+def _find_run_anyhow(db: Db, run_id: str) -> _RunRow | None:
+    """For reading: by the index, in the table, and at last by the key alone, which is what events go by."""
+    try:
+        return _find_run(db, run_id) or _find_in_table(db, run_id, None)
+    except StoreDamaged as damage:
+        key = _key_alone(db, run_id)
+        if key is None:
+            raise
+        return _RunRow(key, sound=False, head=Head(run_id, damaged=damage.message))
+
+
+def _key_alone(db: Db, run_id: str) -> int | None:
+    """By the index, if no other run has its events there."""
+    keys: list[tuple[int]] = []
+    try:
+        keys = db.execute(SQL["find_key"], (run_id,)).fetchall()
+        rows = [_row(fields) for key in keys for fields in db.execute(SQL["find_by_key"], key).fetchall()]
+    except UNREADABLE:
+        rows = []
+    return None if not keys or any(row.sound for row in rows) else keys[0][0]
 
 
 def _row(fields: tuple[Any, ...]) -> _RunRow:
@@ -351,7 +410,7 @@ def _append(db: Db, row: _RunRow, append: Append) -> _RunRow:
             size += _add_blob(db, row.key, sha, content)
     except apsw.ConstraintError as error:
         raise damaged(head.run_id, row.head.seq + 1, "there is an event after the run's last one") from error
-    except apsw.CorruptError as error:
+    except UNREADABLE as error:
         raise damaged(head.run_id, row.head.seq + 1, f"no event can be added: {error}") from error
     if size:
         head = msgspec.structs.replace(head, bytes=head.bytes + size)
@@ -386,7 +445,7 @@ def _fetch(db: Db, key: int, first: int, last: int) -> tuple[list[Entry], str]:
     base = key << _SEQ_BITS
     try:
         entries.extend(starmap(Entry, db.execute(SQL["read_events"], (base + first, base + last))))
-    except apsw.CorruptError as error:
+    except UNREADABLE as error:
         return entries, str(error)
     return entries, ""
 
@@ -396,12 +455,9 @@ def _runs_one_by_one(db: Db) -> list[Head]:
     heads: list[Head] = []
     for (run_id,) in db.execute(SQL["list_run_ids"]).fetchall():
         try:
-            row = _find_run(db, run_id)
+            heads.append(_existing(db, run_id).head)
         except StoreDamaged as damage:
             heads.append(Head(run_id, damaged=damage.message))
-        else:
-            if row is not None:
-                heads.append(row.head)
     return sorted(heads, key=lambda head: head.created_at, reverse=True)
 
 

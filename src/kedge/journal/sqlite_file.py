@@ -32,10 +32,10 @@ from typing import Any, TypeVar
 
 import apsw
 
-from kedge.base.errors import InternalError, KedgeError, StoreDamaged, StoreError
+from kedge.base.errors import InternalError, KedgeError, StoreDamaged, StoreError, StoreFull
 from kedge.journal import faults
-from kedge.journal.db import Db, connect, result_code
-from kedge.journal.schema import check_identity, migrate
+from kedge.journal.db import ERRORS, Db, connect, disconnect, result_code
+from kedge.journal.schema import check_identity, check_tables, migrate
 
 _T = TypeVar("_T")
 
@@ -111,9 +111,9 @@ class SqliteFile:
                 yield db
             except apsw.IOError as error:
                 self._reader = None
-                db.close(force=True)
+                disconnect(db)
                 raise self._named(error) from error
-            except apsw.Error as error:
+            except ERRORS as error:
                 raise self._named(error) from error
             finally:
                 if self._reader is not None and db.in_transaction:
@@ -137,7 +137,7 @@ class SqliteFile:
                 done = work(db)
             except BaseException as error:
                 self._undo(db, error)
-                if isinstance(error, apsw.Error):
+                if isinstance(error, ERRORS):
                     raise self._named(error) from error
                 raise
             try:
@@ -169,7 +169,7 @@ class SqliteFile:
         if self._writing.acquire(blocking=False):
             try:
                 self._version = self._opened_writer().pragma("data_version")
-            except apsw.Error as error:
+            except ERRORS as error:
                 raise self._named(error) from error
             finally:
                 self._writing.release()
@@ -225,15 +225,16 @@ class SqliteFile:
                     db.pragma("writable_schema", "on")  # only with this does SQLite open a shortened file
                     db.pragma("query_only", "on")
                     check_identity(db, self.path)
+                    check_tables(db, self.path)
                 else:
                     self._set_up(db)
                 return db
             except BaseException as error:
                 if db is not None:
-                    db.close(force=True)
+                    disconnect(db)
                 # SQLite does not ask the busy handler in each step of making and recovering a WAL.
                 if not isinstance(error, apsw.BusyError) or time.monotonic() > deadline:
-                    if isinstance(error, apsw.Error):
+                    if isinstance(error, ERRORS):
                         raise self._named(error) from error
                     raise
                 time.sleep(random.uniform(0.001, 0.02))  # noqa: S311
@@ -260,6 +261,7 @@ class SqliteFile:
         db.pragma("cell_size_check", "on")  # finds a damaged page before it is followed
         db.pragma("mmap_size", 0)  # a mapped page that cannot be read kills the process
         migrate(db)
+        check_tables(db, self.path)
 
     def _opened_writer(self) -> Db:
         self._check_usable()
@@ -297,8 +299,10 @@ class SqliteFile:
                 return
             else:
                 what = "its log (-wal) was deleted, moved or replaced while it was open"
-        except OSError:
+        except FileNotFoundError:
             pass
+        except OSError as error:  # nobody can tell
+            raise faults.from_os(error, self.path) from error
         raise StoreError(
             what,
             code="store_moved",
@@ -329,14 +333,20 @@ class SqliteFile:
         """COMMIT failed: find out what happened, and raise unless it happened."""
         self._undo(db, error)
         self._drop_connections()
+        happened = False
         try:
             again = self._opened_writer()
-            # What recovery finds in the log may never have reached the disk. The checkpoint writes it
-            # anew to the main file and syncs that one.
-            again.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             happened = landed is not None and landed(again)
-        except (apsw.Error, KedgeError) as second:
+            if happened:
+                # What recovery finds in the log may never have reached the disk. The checkpoint writes it
+                # anew to the main file and syncs that one.
+                again.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except (*ERRORS, KedgeError) as failed:
+            second = failed if isinstance(failed, KedgeError) else self._named(failed)
             self._drop_connections()
+            first = self._named(error)
+            if not happened and isinstance(first, StoreFull) and isinstance(second, StoreFull):
+                raise first from error  # a commit without room for all of it is none
             raise StoreError(
                 f"{error}; the store could not be opened again to see what is in it: {second}",
                 code="store_io",
@@ -350,14 +360,14 @@ class SqliteFile:
         with self._reading:
             for db in (self._reader, self._writer):
                 if db is not None:
-                    db.close(force=True)
+                    disconnect(db)
             self._reader = self._writer = None
             self._log_inode = None
 
     def _bytes_on_disk(self) -> int:
         return _size(self.path) + _size(f"{self.path}-wal")
 
-    def _named(self, error: apsw.Error) -> KedgeError:
+    def _named(self, error: apsw.Error | UnicodeDecodeError) -> KedgeError:
         """SQLite's error as one of ours."""
         text, where = str(error), self.path
         match error:
@@ -365,7 +375,7 @@ class SqliteFile:
                 return faults.full(where, text)
             case apsw.IOError() if _is_write(error):
                 return faults.full(where, f"{text} while writing: a disk, quota or file size limit")
-            case apsw.CorruptError() | apsw.FormatError():
+            case apsw.CorruptError() | apsw.FormatError() | UnicodeDecodeError():
                 return StoreDamaged(
                     f"{where}: {text}", remedy="restore the store from a copy; runs that read well are intact"
                 )

@@ -18,7 +18,6 @@ from kedge.journal.entry import Append, Entry, Head, Lease, chain
 class Journal(ports.Journal, Protocol):
     """What a store must have. The contracts stand in the docstring of `kedge.journal`."""
 
-    def good_prefix(self, run_id: str) -> list[Entry]: ...
     def has_blob(self, sha: str) -> bool: ...
 
 
@@ -254,8 +253,10 @@ def a_lease_that_ended_writes_nothing(open_journal: Open) -> None:
     old = Driver(journal)
     old.write(1)
     old.release()
-    _refused(NotOwner, journal.commit, [old.next(b"late")])
+    late = old.next(b"late")
+    _refused(NotOwner, journal.commit, [late])
     new = Driver(journal)
+    _refused(NotOwner, journal.commit, [late])  # it would fit, but for its epoch
     _refused(NotOwner, journal.commit, [old.next(b"later")])
     old.release()
     _refused(NotOwner, journal.claim, "run", 4_000)

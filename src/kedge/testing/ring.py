@@ -228,16 +228,20 @@ class Ring(Seen):
 
     def crash(self) -> Self:
         """The process is gone: calls in flight are forgotten, the state is folded from the log."""
-        state = self._new_state()
-        for data, at in self.log:
-            evolve(state, decode_event(data), at)
+        state = self._fold()
         seen, folded = picture(self.state, self.now_ms), picture(state, self.now_ms)
         if folded != seen:
             raise AssertionError(_difference(seen, folded))
         self.state = state
-        for path, (_, starts) in list(self._flying.items()):
-            self._landed(path, starts)
+        self._forget_calls()
         return self
+
+    def salvage(self, intact: int) -> Self:
+        """Only the first `intact` events are left of the log: the run is taken up from there."""
+        del self.log[intact:]
+        self._forget_calls()
+        self.state, self._shadow = self._fold(), self._fold()
+        return self.put(inp.Salvaged(f"What came after event {intact} is lost."), inp.Resumed())
 
     def resume(self, *, retry_failed: bool = False, changed_tools: Mapping[str, str] = {}) -> Self:
         """Another driver takes the run up."""
@@ -256,6 +260,16 @@ class Ring(Seen):
 
     def _starts(self, path: str, starts: int | None) -> int:
         return self.state.steps[path].starts if starts is None else starts
+
+    def _fold(self) -> RunState:
+        state = self._new_state()
+        for data, at in self.log:
+            evolve(state, decode_event(data), at)
+        return state
+
+    def _forget_calls(self) -> None:
+        for path, (_, starts) in list(self._flying.items()):
+            self._landed(path, starts)
 
     def _landed(self, path: str, starts: int) -> None:
         flying = self._flying.get(path)

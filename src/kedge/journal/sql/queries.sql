@@ -1,6 +1,17 @@
--- name: find_run: A run's row by its id.
+-- name: find_run: A run's row by its id. Its name is taken from the table, not from the index.
 select key, crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes, damaged
-from run where run_id = ?;
+from run where key = (select key from run where run_id = ?);
+
+-- name: find_run_in_table: The same without the index, for when that is damaged.
+select key, crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes, damaged
+from run where +run_id = ?;
+
+-- name: find_key: A run's key from the index alone, for when its row is damaged.
+select key from run where run_id = ?;
+
+-- name: find_by_key: A run's row by its key.
+select key, crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes, damaged
+from run where key = ?;
 
 -- name: list_runs: Every run's row, newest first (keys are given in order).
 select key, crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes, damaged
@@ -73,6 +84,9 @@ delete from blob where not exists (select 1 from blob_ref where blob_ref.blob = 
 
 -- name: is_empty: Whether the file has no tables at all.
 select count(*) = 0 from sqlite_master;
+
+-- name: list_tables: What the file says that its tables and indexes are.
+select type, name, tbl_name, sql from sqlite_master;
 
 -- name: count_rows: How many runs, blobs and bytes there are.
 select count(*), (select count(*) from blob), coalesce(sum(bytes), 0) from run;

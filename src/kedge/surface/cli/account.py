@@ -114,6 +114,8 @@ def _tell_questions(screen: Screen, result: RunResult, again: str) -> None:
             screen.say(f"  {clean(command, LINE_MAX)}")
         if asked.reason == "in_doubt":
             screen.say("  (done takes the step's result: --value JSON)")
+        elif asked.reason == "salvaged":
+            screen.say("  (ask: about each call before it is made; go on: as if none of them was made)")
         elif asked.reason == "limit":
             screen.say("  (raise takes the new limit: --value NUMBER; without, it is doubled)")
 

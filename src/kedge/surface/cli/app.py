@@ -26,6 +26,10 @@ COMMANDS = {
     "runs": ("kedge.surface.cli.lists", "List the runs of the store, newest first."),
     "show": ("kedge.surface.cli.pictures", "Draw a run or a plan."),
     "log": ("kedge.surface.cli.log", "Print the events of a run as JSON lines."),
+    "salvage": (
+        "kedge.surface.cli.salvage",
+        "Tell what is intact of a damaged run, and go on from it in another store.",
+    ),
     "diff": ("kedge.surface.cli.plans", "Tell how two plans differ, and which is better."),
     "schema": ("kedge.surface.cli.plans", "Print the JSON Schema of plans."),
     "tools": ("kedge.surface.cli.plans", "List the tools that plans can call."),

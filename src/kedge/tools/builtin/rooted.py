@@ -201,8 +201,8 @@ class Rooted:
                     with suppress(FileExistsError):
                         os.mkdir(part, dir_fd=folder)
                     below = _open_folder(folder, part)
-                os.close(folder)
-                folder = below
+                folder, above = below, folder  # first: a close that fails has closed it all the same
+                os.close(above)
             yield folder
         finally:
             os.close(folder)
