@@ -90,6 +90,9 @@ def _code(tree: ast.Module) -> Iterator[ast.AST]:
         node = todo.pop()
         if isinstance(node, ast.Import | ast.ImportFrom | ast.JoinedStr):
             continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "cast":
+            todo.append(node.args[1])  # the type is for readers
+            continue
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
         yield node
@@ -114,7 +117,9 @@ def _is_words(node: ast.AST) -> bool:
 
 
 def _is_look(node: ast.AST) -> bool:
-    """`strict=` of `zip`: it looks for bugs itself, as an assertion does."""
+    """`strict=` of `zip`, `assert_never`: they look for bugs themselves."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return isinstance(node.value.func, ast.Name) and node.value.func.id == "assert_never"
     return isinstance(node, ast.keyword) and node.arg == "strict"
 
 
