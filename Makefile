@@ -10,7 +10,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 DEMO = $(BIN)/kedge run examples/compare/plan.yaml --tools examples/compare/tools.py --run "$$run"
 DEMO_RESULT = $(BIN)/kedge show "$$run" --timeline
 
-.PHONY: help demo test coverage lint format types bench prove docs lock clean
+.PHONY: help demo test coverage lint format types bench prove fuzz docs lock clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -42,6 +42,9 @@ bench: .venv/dev.done  ## speed, beside the limits of the machine (ARGS=--json)
 prove: .venv/dev.done  ## break it in every way we know (N=1000 cases, ARGS="--only crashes")
 	@PYTHONPATH=src $(BIN)/python proof/run.py $(if $(N),--count $(N)) $(ARGS)
 
+fuzz: .venv/fuzz.done  ## hostile input that looks for new ways through the code (N=inputs of each target, ARGS=target)
+	@PYTHONPATH=src $(BIN)/python proof/guided.py $(if $(N),--count $(N)) $(ARGS)
+
 docs: .venv/core.done  ## the generated parts of docs/
 	@$(BIN)/python docs/generate.py $(ARGS)
 
@@ -53,6 +56,7 @@ lock:  ## renew the pins in requirements/ (needs uv)
 	@$(PIN) pyproject.toml --output-file requirements/core.txt
 	@$(PIN) --group build --output-file requirements/build.txt
 	@$(PIN) pyproject.toml --group dev --output-file requirements/dev.txt
+	@$(PIN) --group fuzz --output-file requirements/fuzz.txt
 
 clean:  ## remove everything that was made here
 	rm -rf .venv .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .ci/mermaid/node_modules
@@ -62,6 +66,10 @@ SETUP = requirements/install.sh pyproject.toml
 .venv/dev.done: requirements/dev.txt $(SETUP)
 	@PYTHON="$(PYTHON)" requirements/install.sh dev
 	@touch .venv/core.done $@
+
+.venv/fuzz.done: requirements/fuzz.txt .venv/dev.done
+	@requirements/install.sh fuzz
+	@touch $@
 
 .venv/core.done: requirements/core.txt requirements/build.txt $(SETUP)
 	@PYTHON="$(PYTHON)" requirements/install.sh core

@@ -132,7 +132,7 @@ async def lag(folder: Path, graph: str = "W3", n: int | None = None) -> dict[str
             turn, last = max(turn, log.seq - last), log.seq
             events = max(events, log.behind)
             if log.behind:
-                seconds = max(seconds, time.monotonic() - log.oldest_s)
+                seconds = max(seconds, time.perf_counter() - log.oldest_s)
             if woken is not None:
                 woken()
 

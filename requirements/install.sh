@@ -1,5 +1,6 @@
 #!/bin/sh
 # Builds .venv from nothing, exactly as the lock says: `install.sh core` (what users get) or `install.sh dev`.
+# `install.sh fuzz` adds to it what coverage-guided fuzzing takes.
 # Called by make, which knows when it is due. Uses uv where there is one, else venv and pip.
 # PYTHON=… picks the interpreter. Pip's own environment settings count (a private index means pip does it).
 set -eu
@@ -25,8 +26,8 @@ pins() {
     printf -- '--require-hashes --only-binary :all:'
     case $level in
         core) printf ' -r requirements/core.txt -r requirements/build.txt' ;;
-        dev) printf ' -r requirements/dev.txt' ;;
-        *) fail "unknown level '$level': core or dev" ;;
+        dev | fuzz) printf ' -r requirements/%s.txt' "$level" ;;
+        *) fail "unknown level '$level': core, dev or fuzz" ;;
     esac
 }
 
@@ -53,7 +54,20 @@ with_pip() {
     $pip --no-deps --no-build-isolation -e . || fail "kedge itself could not be installed (see above)"
 }
 
+# Into the .venv that is there, whoever made it: uv's has no pip of its own.
+add() {
+    say "adding the pinned packages ($level) to .venv"
+    # shellcheck disable=SC2046
+    if uv_wanted && uv pip install --quiet --python .venv/bin/python $(pins); then return; fi
+    .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null
+    # shellcheck disable=SC2046
+    env PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip install -qq $(pins) ||
+        fail "atheris could not be installed (see above). It has wheels for CPython 3.11 to 3.13 on Linux x86-64" \
+            "only; elsewhere \`make prove ARGS='--only fuzz'\` tries the same targets without it"
+}
+
 pins >/dev/null
+if [ "$level" = fuzz ]; then add; exit; fi
 python=$(find_python)
 say "$("$python" -V) at $python"
 if uv_wanted; then

@@ -265,9 +265,6 @@ async def test_a_plan_with_faults_is_refused_with_all_of_them():
 LATER = {
     "role": {"id": "a", "role": "analyze"},
     "goal": {"id": "a", "goal": "find out"},
-    "wait": {"id": "a", "wait": {"signal": "go"}},
-    "approval": {"id": "a", "tool": "double", "args": {"x": 1}, "approval": {"ask": "Really?"}},
-    "on_error": {"id": "a", "tool": "double", "args": {"x": 1}, "on_error": "ask"},
     "compensate": {
         "id": "a",
         "tool": "double",
@@ -418,17 +415,19 @@ async def test_changed_tools_with_effects_are_asked_about(tmp_path):
         assert (await run.result()).steps["s"].result == 2
 
 
-@pytest.mark.parametrize("end", ["done", "deleted"])
+@pytest.mark.parametrize("end", ["done", "deleted", "looked at again"])
 async def test_an_engine_keeps_nothing_of_a_run_that_it_is_done_with(tmp_path, end):
     async with kedge.Engine(tools=[double, long], store=tmp_path / "k.db") as engine:
-        run = await engine.start(PLAN if end == "done" else LONG)
-        driver = weakref.ref(run._driver)
-        if end == "done":
-            await run.result()
-        else:
+        run = await engine.start(LONG if end == "deleted" else PLAN)
+        if end == "deleted":
             await run.cancel()
-            await run.result()  # a cancel is told when it is on disk; the end of the run is later
+        await run.result()  # a cancel is told when it is on disk; the end of the run is later
+        if end == "deleted":
             engine.delete(run.id)
+        elif end == "looked at again":
+            run = await engine.resume(run.id)
+            assert engine._workshop.alone
+        driver = weakref.ref(run._driver)
         del run
         await asyncio.sleep(0.05)  # callbacks see the last of it
         gc.collect()

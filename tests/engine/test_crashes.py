@@ -1,10 +1,11 @@
-"""Real processes, really killed. What was done is never done again; what may have been done is asked."""
+"""Real processes, really killed. What was done is never done again; what may have been done is asked.
 
-# pyright: reportOptionalMemberAccess=none, reportOptionalOperand=none, reportOperatorIssue=none, reportArgumentType=none
+The matrix itself is `proof/crashes.py`: here is a share of it, and what is told to people after a kill.
+"""
 
-# ruff: noqa: ASYNC110
+# pyright: reportOptionalMemberAccess=none, reportMissingImports=none
+
 import asyncio
-import collections
 import json
 import os
 import signal
@@ -15,115 +16,90 @@ from pathlib import Path
 import pytest
 
 import kedge
+from kedge.testing.failpoints import PLACES
 
-WORKER = Path(__file__).with_name("crash_worker.py")
+ROOT = Path(__file__).parents[2]
 SOURCES = str(Path(kedge.__file__).parents[1])
+SHARE = 40
 
-
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the worker forks")
-
-
-class Worker:
-    """Drives runs in processes of their own, one after another."""
-
-    def __init__(self):
-        self._process = subprocess.Popen(
-            [sys.executable, str(WORKER)],
-            env={**os.environ, "PYTHONPATH": SOURCES},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def begin(self, folder, plan, kill="never"):
-        """Start driving; the process's id."""
-        folder.mkdir(exist_ok=True)
-        self._process.stdin.write(json.dumps([str(folder), plan, kill]) + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
-
-    def drive(self, folder, plan, kill="never"):
-        """What the process found out, or None if it was killed."""
-        self.begin(folder, plan, kill)
-        code = int(self._process.stdout.readline())
-        if code == -signal.SIGKILL:
-            return None
-        assert code == 0
-        return json.loads((folder / "out.json").read_text())
-
-    def close(self):
-        with self._process:
-            self._process.stdin.close()
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the laboratory forks")
 
 
 @pytest.fixture(scope="module")
-def worker():
-    worker = Worker()
-    yield worker
-    worker.close()
+def matrix():
+    """`crashes`, which stands beside the parts that it needs."""
+    sys.path.append(str(ROOT / "proof"))
+    import crashes
+
+    yield crashes
+    sys.path.remove(str(ROOT / "proof"))
+
+
+@pytest.fixture(scope="module")
+def tally(matrix):
+    """What a share of the matrix came to."""
+    found = matrix.Tally()
+    with matrix.Laboratories() as laboratories:
+        matrix.run_a_few(laboratories, found, SHARE)
+    return found
+
+
+def test_every_named_place_is_passed_by_some_workflow(tally):
+    passed = {place for hits in tally.hits.values() for place in hits}
+    assert set(PLACES) - passed == set()
+    assert len(PLACES) >= 60
+
+
+def test_what_was_promised_holds_after_kills_at_named_places(matrix, tally):
+    assert tally.cycles >= SHARE // 2, "hardly anything was killed: nothing was shown"
+    assert not tally.wrong, "\n".join(f"{matrix.again(case)}: {fault}" for case, fault in tally.wrong)
+
+
+def test_every_kind_of_event_is_in_the_log_of_some_workflow(matrix, tally):
+    assert {kind for outcome in tally.outcomes for kind in outcome["kinds"]} == matrix.KINDS
+
+
+def kill(case, folder):
+    """Kill a client where the case says, and leave in `folder` what it left."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "proof" / "crash_lab.py"), *case.split(), str(folder)],
+        env={**os.environ, "PYTHONPATH": SOURCES},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    outcome = json.loads(done.stdout)
+    assert outcome["kills"], "it was not killed"
+    assert not outcome["wrong"]
 
 
 def ledger(folder):
-    """How often each step did its work, and under how many keys."""
-    calls, keys = collections.Counter(), collections.defaultdict(set)
-    for line in (folder / "ledger.txt").read_text().splitlines():
-        step, key = line.split()
-        calls[step] += 1
-        keys[step].add(key)
-    return calls, keys
-
-
-@pytest.mark.parametrize(("where", "times"), [("before", 1), ("after", 2)])
-def test_a_kill_during_an_idempotent_call_repeats_it_under_the_same_key(worker, tmp_path, where, times):
-    assert worker.drive(tmp_path, "idempotent", f"{where}:s1") is None
-    assert worker.drive(tmp_path, "idempotent")["status"] == "done"
-    calls, keys = ledger(tmp_path)
-    assert calls == {"s0": 1, "s1": times, "s2": 1}
-    assert len(keys["s1"]) == 1
+    """Paths of the steps that were done, in order."""
+    return [line.split()[1] for line in (folder / "ledger.txt").read_text().splitlines()]
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
-def test_a_kill_during_an_effect_is_a_question_and_never_a_second_call(worker, tmp_path, where):
-    assert worker.drive(tmp_path, "effect", f"{where}:s1") is None
+async def test_a_kill_during_an_effect_is_a_question_and_never_a_second_call(matrix, tmp_path, where):
+    kill(f"pays tool.{where}:2", tmp_path)
+    calls = ledger(tmp_path)
+    assert calls == ["s0", "s1"][: 2 if where == "after" else 1]
+    from crash_tools import all_tools
+
     for _ in range(2):  # resuming again asks nothing anew
-        result = worker.drive(tmp_path, "effect")
-        assert result["status"] == "waiting"
-        assert result["steps"] == {"s0": "done", "s1": "in_doubt", "s2": "pending"}
-        assert list(result["questions"]) == ["q1"]
-        assert "s1" in result["questions"]["q1"]
-    calls, _ = ledger(tmp_path)
-    assert calls["s0"] == 1
-    assert calls["s1"] == (1 if where == "after" else 0)
+        async with kedge.Engine(tools=all_tools(), store=tmp_path / "k.db") as engine:
+            result = await (await engine.resume("r")).result()
+            assert result.status == "waiting"
+            assert [str(step.status) for step in result.steps.values()] == [
+                "done", "in_doubt", "pending", "pending",
+            ]  # fmt: skip
+            assert list(result.questions) == ["q1"]
+            assert "s1" in result.questions["q1"].text
+    assert ledger(tmp_path) == calls
 
 
-@pytest.mark.parametrize("plan", ["pure", "read"])
-def test_a_kill_during_a_call_without_effects_repeats_it(worker, tmp_path, plan):
-    assert worker.drive(tmp_path, plan, "after:s1") is None
-    assert worker.drive(tmp_path, plan)["status"] == "done"
-    calls, keys = ledger(tmp_path)
-    assert calls["s0"] <= 2  # its result may not have been on disk: nothing waited for that
-    assert calls["s1"] == 2
-    assert calls["s2"] == 1
-    assert all(len(found) == 1 for found in keys.values())
-
-
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
-def test_a_kill_at_any_commit_loses_nothing(worker, tmp_path, number):
-    worker.drive(tmp_path, "effect", f"commit:{number}")
-    result = worker.drive(tmp_path, "effect")
-    calls, keys = ledger(tmp_path)
-    assert calls["s1"] <= 1, "an effect was repeated"
-    assert max(calls.values()) <= 2
-    assert all(len(found) == 1 for found in keys.values())
-    if result["status"] == "waiting":
-        assert result["steps"]["s1"] == "in_doubt"
-    else:
-        assert result["status"] == "done"
-        assert calls["s1"] == 1
-
-
-async def test_a_kill_before_the_first_event_leaves_an_id_that_can_be_used(worker, tmp_path):
-    assert worker.drive(tmp_path, "idempotent", "commit:1") is None
+async def test_a_kill_before_the_first_event_leaves_an_id_that_can_be_used(tmp_path):
+    kill("pays journal.commit.before:1", tmp_path)
+    plan = kedge.Plan.parse({"goal": "g", "steps": [{"id": "nap", "tool": "sleep", "args": {"seconds": 0}}]})
     async with kedge.Engine(store=tmp_path / "k.db") as engine:
         assert engine.runs() == []
         for look in (engine.look, engine.reader):
@@ -131,47 +107,50 @@ async def test_a_kill_before_the_first_event_leaves_an_id_that_can_be_used(worke
                 look("r")
         with pytest.raises(kedge.NotFound):
             await engine.resume("r")
-    assert worker.drive(tmp_path, "idempotent")["status"] == "done"
+        assert (await (await engine.start(plan, run_id="r")).result()).ok
 
 
-def test_a_kill_during_recovery_loses_nothing(worker, tmp_path):
-    assert worker.drive(tmp_path, "effect", "after:s1") is None
-    for _ in range(3):
-        assert worker.drive(tmp_path, "effect", "commit:1") is None
-    result = worker.drive(tmp_path, "effect")
-    assert result["status"] == "waiting"
-    assert list(result["questions"]) == ["q1"]
-    assert ledger(tmp_path)[0]["s1"] == 1
+DRIVE = """
+import asyncio, sys, kedge
+
+@kedge.tool(effect="read")
+async def wait() -> int:
+    await asyncio.sleep(60)
+    return 1
+
+async def drive():
+    plan = kedge.Plan.parse({"goal": "g", "steps": [{"id": "s0", "tool": "wait"}]})
+    async with kedge.Engine(tools=[wait], store=sys.argv[1]) as engine:
+        run = await engine.start(plan, run_id="r")
+        print("started", flush=True)
+        await run.result()
+
+asyncio.run(drive())
+"""
 
 
-def test_items_that_were_finished_are_not_done_again(worker, tmp_path):
-    assert worker.drive(tmp_path, "wide", "after:each[11]") is None
-    result = worker.drive(tmp_path, "wide")
-    assert result["status"] == "done"
-    calls, keys = ledger(tmp_path)
-    assert {step for step in calls if step.startswith("each")} == {f"each[{i}]" for i in range(20)}
-    assert all(len(found) == 1 for found in keys.values())
-    assert len(set().union(*(keys[f"each[{i}]"] for i in range(20)))) == 20
-    assert sum(calls.values()) <= 21 + 16, "more than what was in flight ran again"
-
-
-async def test_a_run_has_one_driver_and_a_killed_one_is_replaced_at_once(worker, tmp_path):
-    pid = worker.begin(tmp_path, "slow")
-    async with asyncio.timeout(10):
-        while not (tmp_path / "started").exists():
-            await asyncio.sleep(0.01)
-    async with kedge.Engine(store=tmp_path / "k.db") as engine:
-        with pytest.raises(kedge.NotOwner) as refused:
-            await engine.resume("r")
-        assert str(pid) in str(refused.value)
-        assert engine.runs()[0].driven
-        assert engine.look("r").steps["s0"].status == "running"
-        with pytest.raises(kedge.NotOwner):
-            engine.delete("r")
-        os.kill(pid, signal.SIGKILL)
-        assert int(worker._process.stdout.readline()) == -signal.SIGKILL
-        run = await asyncio.wait_for(engine.resume("r"), 2)
-        assert (await run.result()).steps["s0"].error.code == "missing_tool"
+async def test_a_run_has_one_driver_and_a_killed_one_is_replaced_at_once(tmp_path):
+    store = tmp_path / "k.db"
+    driver = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs here
+        [sys.executable, "-c", DRIVE, str(store)],
+        env={**os.environ, "PYTHONPATH": SOURCES},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with driver:
+        assert driver.stdout.readline() == "started\n"
+        async with kedge.Engine(store=store) as engine:
+            with pytest.raises(kedge.NotOwner) as refused:
+                await engine.resume("r")
+            assert str(driver.pid) in str(refused.value)
+            assert engine.runs()[0].driven
+            assert engine.look("r").steps["s0"].status == "running"
+            with pytest.raises(kedge.NotOwner):
+                engine.delete("r")
+            driver.kill()
+            assert driver.wait() == -signal.SIGKILL
+            run = await asyncio.wait_for(engine.resume("r"), 2)
+            assert (await run.result()).steps["s0"].error.code == "missing_tool"
 
 
 async def test_two_engines_of_one_process_exclude_each_other(tmp_path):

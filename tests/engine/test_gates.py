@@ -6,6 +6,7 @@ import collections
 import pytest
 
 import kedge
+from kedge.engine.gates import Gates
 
 
 class Meter:
@@ -238,3 +239,20 @@ async def test_a_resource_that_says_too_many_is_narrowed_and_widens_again():
     assert window is not None
     assert window.size > 2, "and back"
     assert meter.most["ask"] <= 8
+
+
+async def test_who_waits_for_a_place_is_woken_in_the_order_they_came():
+    async with kedge.Engine(tools=[kedge.tool(effect="pure")(nothing)]) as engine:
+        run = await engine.start(kedge.Plan.parse({"goal": "g", "steps": [{"id": "a", "tool": "nothing"}]}))
+        node = run.state.root.steps[0].node
+        await run.result()
+    gates, woken = Gates(), []
+    for name in range(50):
+        gates.when_given(lambda name=name: woken.append(name))
+    gates.take(node)
+    gates.give(node)
+    assert woken == list(range(50))
+
+
+def nothing() -> None:
+    return None

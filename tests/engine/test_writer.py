@@ -4,12 +4,14 @@
 
 import asyncio
 import logging
+import threading
 import time
 
 import apsw
 import pytest
 
 import kedge
+from kedge.base.errors import StoreFull
 from kedge.engine import writer
 from kedge.journal.memory import MemoryJournal
 from kedge.journal.sqlite import SqliteJournal
@@ -313,6 +315,24 @@ async def test_a_real_full_store_heals(tmp_path, monkeypatch):
         journal.close()
 
 
+async def test_a_list_says_how_a_run_stands_that_ended_while_the_store_was_full(sqlite, monkeypatch):
+    monkeypatch.setattr("kedge.engine.writer.FULL_RETRY_S", 0.01)
+    left = 2
+
+    def fail(appends, number):
+        nonlocal left
+        if any(b"RunEnded" in entry.data for append in appends for entry in append.entries) and left:
+            left -= 1
+            return kedge.StoreFull("full")
+        return None
+
+    async with kedge.Engine(tools=[pure], store=Faulty(sqlite, fail)) as engine:
+        run = await engine.start(chain(2, "pure"), run_id="r")
+        assert (await run.result()).ok
+        assert not left
+        assert [known.status for known in engine.runs()] == ["done"]
+
+
 async def test_closing_while_the_store_is_full_does_not_hang(sqlite, monkeypatch):
     monkeypatch.setattr("kedge.engine.writer.FULL_RETRY_S", 0.05)
     full = False
@@ -332,6 +352,51 @@ async def test_closing_while_the_store_is_full_does_not_hang(sqlite, monkeypatch
 
 
 # --- commits that fail
+
+
+@pytest.mark.parametrize("landed", [False, True])
+def test_what_a_commit_was_writing_when_it_was_interrupted_is_written_at_the_end(
+    sqlite, landed, caplog, monkeypatch
+):
+    """Ctrl-C twice raises KeyboardInterrupt wherever the loop is, and the engine is closed after that."""
+    monkeypatch.setattr("kedge.engine.writer.INLINE_SYNC_S", 60.0)
+    interrupted = False
+
+    def fail(appends, number):
+        nonlocal interrupted
+        if interrupted or not any(append.blobs and append.after_seq for append in appends):
+            return None
+        interrupted = True
+        if landed:
+            sqlite.commit(appends)
+        return KeyboardInterrupt()
+
+    calls = []
+
+    @kedge.tool(effect="idempotent")
+    def fill() -> str:
+        calls.append("fill")
+        while not started:
+            time.sleep(0.001)
+        return "x" * 50_000
+
+    steps = plan({"id": "a", "tool": "fill"}, {"id": "b", "tool": "write", "after": ["a"]})
+    started = []
+
+    async def drive(store):
+        async with kedge.Engine(tools=[fill, write], store=store) as engine:
+            run = await engine.start(steps, run_id="r")
+            started.append(run)
+            return await run.result()
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(drive(Faulty(sqlite, fail)))
+    assert interrupted
+    assert "driver stops" not in caplog.text
+    result = asyncio.run(drive(sqlite))
+    assert result.ok
+    assert len(result.steps["a"].result) == 50_000
+    assert calls == ["fill"]
 
 
 async def test_a_run_taken_over_by_another_stops_and_the_others_go_on(sqlite):
@@ -475,3 +540,83 @@ async def test_a_run_that_ended_while_there_was_no_room_is_listed_as_done(sqlite
     assert refused
     async with kedge.Engine(store=sqlite) as engine:
         assert [(run.status, run.done) for run in engine.runs()] == [("done", 2)]
+
+
+async def test_a_start_that_is_cancelled_leaves_no_call_in_doubt_that_was_never_made(sqlite, caplog):
+    """A start waits for the disk. Whoever gives up in that time has started a run all the same."""
+
+    class Slow(Faulty):
+        def commit(self, appends, patience_s=60.0):
+            super().commit(appends, patience_s)
+            time.sleep(0.05)
+
+    called = []
+
+    @kedge.tool(effect="effect")
+    async def pay() -> int:
+        called.append(1)
+        return 1
+
+    async with kedge.Engine(tools=[pay], store=Slow(sqlite)) as engine:
+        assert (await (await engine.start(chain(2, "pay"), run_id="before")).result()).ok
+        called.clear()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await engine.start(chain(1, "pay"), run_id="r")
+        result = await (await engine.resume("r")).result()
+    assert (str(result.status), called) == ("done", [1])
+    assert "driver stops" not in caplog.text
+
+
+class Held(Faulty):
+    """Commits what holds a question only when it is told to, and the end of a run a little later."""
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    def commit(self, appends, patience_s=60.0):
+        written = b"".join(entry.data for append in appends for entry in append.entries)
+        if b"QuestionAsked" in written:
+            self.asked.set()
+            self.go_on.wait(5)
+        elif b"RunEnded" in written:
+            time.sleep(0.1)
+        super().commit(appends, patience_s)
+
+
+async def test_a_result_is_given_once_the_end_is_on_disk_also_if_it_came_while_a_question_was_written(sqlite):
+    steps = chain(2, "pure")
+    held = Held(sqlite)
+    async with kedge.Engine(tools=[pure], store=held, limits=kedge.Limits(calls=1)) as engine:
+        engine._writer._is_quick = lambda: False  # a slow disk: commits are left to the thread
+        run = await engine.start(steps, run_id="r")
+        result = asyncio.create_task(run.result())
+        assert await asyncio.to_thread(held.asked.wait, 5)
+        cancel = asyncio.create_task(run.cancel())
+        await asyncio.sleep(0.002)
+        held.go_on.set()
+        assert (await result).status == "cancelled"
+        assert b"RunEnded" in sqlite.read("r")[-1].data
+        await cancel
+
+
+async def test_how_a_run_stands_is_told_by_the_store_also_if_it_was_full_when_that_changed(
+    sqlite, monkeypatch
+):
+    monkeypatch.setattr(writer, "FULL_RETRY_S", 0.01)
+    refused = []
+
+    def full(appends, number):
+        asks = any(b"QuestionAsked" in entry.data for append in appends for entry in append.entries)
+        if asks and not refused:
+            refused.append(number)
+            return StoreFull("no room")
+        return None
+
+    async with kedge.Engine(tools=[pure], store=Faulty(sqlite, full), limits=kedge.Limits(calls=1)) as engine:
+        run = await engine.start(chain(2, "pure"))
+        assert (await run.result()).status == "waiting"
+    assert refused
+    async with kedge.Engine(tools=[pure], store=sqlite) as engine:
+        assert [run.status for run in engine.runs()] == ["waiting"]

@@ -3,109 +3,24 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kedge.base.errors import Category, InvalidPlan
-from kedge.flow.events import RunResumed, StepStarted, StepSucceeded
+from kedge.base.errors import Category, InvalidPlan, KedgeError
+from kedge.flow.events import PlanAdopted, Reopened, RunResumed, StepStarted, StepSucceeded
 from kedge.flow.inputs import Input, Raised, Returned
 from kedge.flow.words import Failure
-from kedge.plan.tools import Effect
+from kedge.testing.authors import TOOLS, Author
+from kedge.testing.editors import Editor
+from kedge.testing.programs import check_program
 from kedge.testing.ring import Places, Ring
 
 EXAMPLES = int(os.environ.get("KEDGE_FLOW_EXAMPLES", "150"))
-EFFECTS: dict[str, Effect] = {"pure": "pure", "read": "read", "put": "idempotent", "send": "effect"}
 CATEGORIES: list[Category] = ["transient", "timeout", "permanent", "bug", "cancelled"]
-
-
-class Author:
-    """Writes a plan at random. Steps name only earlier ones, so it is one that can be run."""
-
-    def __init__(self, luck: Random) -> None:
-        self.luck = luck
-        self.left = luck.randint(1, 12)
-        self.count = 0
-
-    def maybe(self, percent: int) -> bool:
-        return self.luck.randrange(100) < percent
-
-    def plan(self) -> dict[str, Any]:
-        plan: dict[str, Any] = {"goal": "luck", "inputs": {"many": {"default": [1, 2, 3]}}}
-        plan["steps"] = self.scope(0, [])
-        if self.maybe(30):
-            plan["outputs"] = {"first": f"1 if present({plan['steps'][0]['id']}) else 0"}
-        return plan
-
-    def scope(self, depth: int, outer: list[str]) -> list[dict[str, Any]]:
-        steps: list[dict[str, Any]] = []
-        targets: list[str] = []
-        for _ in range(self.luck.randint(1, 5)):
-            if self.left <= 0 and steps:
-                break
-            self.left -= 1
-            self.count += 1
-            step: dict[str, Any] = {"id": f"s{self.count}"}
-            seen = [s["id"] for s in steps if "fallback_for" not in s]
-            self.work(step, depth, [*outer, *seen])
-            if targets and self.maybe(25):
-                step["fallback_for"] = targets.pop(self.luck.randrange(len(targets)))
-                seen = [id_ for id_ in seen if id_ != step["fallback_for"]]
-            self.needs(step, outer, seen)
-            self.manners(step)
-            targets.append(step["id"])
-            steps.append(step)
-        return steps
-
-    def work(self, step: dict[str, Any], depth: int, visible: list[str]) -> None:
-        if self.maybe(20):
-            loop: dict[str, Any] = {"times": self.luck.randint(1, 3)}
-            step["loop"] = loop
-            if self.maybe(40):
-                loop["until"] = self.luck.choice(["loop.index >= 1", "false", "true"])
-            if self.maybe(30):
-                loop |= {"delay_s": 1, "collect": "all"}
-        if self.maybe(20):
-            step["foreach"] = self.luck.choice([[], [1], [1, 2, 3], "${inputs.many}"])
-        if depth < 3 and self.maybe(25):
-            step["steps"] = self.scope(depth + 1, visible)
-        elif self.maybe(10):
-            step |= {"tool": "sleep", "args": {"seconds": self.luck.randint(0, 2)}}
-        else:
-            step["tool"] = self.luck.choice(list(EFFECTS))
-
-    def needs(self, step: dict[str, Any], outer: list[str], seen: list[str]) -> None:
-        names = [name for name in (*seen, *outer[-3:]) if self.maybe(30)]
-        if not names:
-            return
-        if "steps" in step or step.get("tool") == "sleep" or self.maybe(30):
-            step["after"] = names
-        else:
-            step["args"] = {name: "${" + name + "}" for name in names}
-        step["join"] = self.luck.choice(["all", "all", "any", "settled"])
-        if self.maybe(25):
-            step["when"] = f"present({names[0]})"
-
-    def manners(self, step: dict[str, Any]) -> None:
-        if "when" not in step and self.maybe(15):
-            step["when"] = self.luck.choice(["true", "false", "len(inputs.many) > 2"])
-        if self.maybe(20):
-            step["on_error"] = "continue"
-        weak = (
-            all(tool in {"pure", "read", "sleep"} for tool in _tools(step["steps"]))
-            if "steps" in step
-            else True
-        )
-        if self.maybe(30) and weak and step.get("tool") != "sleep":
-            step["retry"] = {"attempts": 2, "backoff_s": self.luck.choice([0, 1])}
-        if self.maybe(15):
-            step["expect"] = self.luck.choice(["result != 3", "present(result) or true"])
-
-
-def _tools(steps: list[dict[str, Any]]) -> list[str]:
-    return [tool for step in steps for tool in ([step["tool"]] if "tool" in step else _tools(step["steps"]))]
 
 
 class World:
@@ -116,6 +31,7 @@ class World:
         self.luck = luck
         self.calm = calm
         self.heard: list[Input] = []
+        self.editor = Editor(luck) if luck.randrange(2) else None
 
     def live(self) -> None:
         for _ in range(self.luck.randint(0, 30)):
@@ -133,15 +49,21 @@ class World:
             ring.crash().resume(changed_tools=self.luck.choice([{}, {}, {"send": "new"}]))
         elif what < 76 and not ring.state.cancelling:
             ring.send("unpause" if ring.state.paused else "pause")
-        elif what < 80 and self.heard:
+        elif what < 78 and self.heard:
             ring.put(self.luck.choice(self.heard))  # said twice, or late
-        elif what < 90:
+        elif what < 83:
             self.answer_one()
-        elif what < 93 and not self.calm:
+        elif what < 84 and not self.calm:
             ring.send("cancel")
-        elif what < 95:
+        elif what < 86:
             ring.salvage(self.luck.randint(2, len(ring.log)))
             self.heard.clear()  # whoever drove it then drives it no more
+        elif what < 90:
+            ring.send("signal", name=self.luck.choice(["paid", "sent"]), data=self.luck.randrange(5))
+        elif self.editor is not None:
+            with suppress(KedgeError):
+                ring.put(self.editor.edit(ring.state))
+            check_program(ring.state)
 
     def word(self, path: str) -> Input:
         starts = self.ring.step(path).starts
@@ -182,6 +104,8 @@ class World:
                 self.answer_one()
             elif (at := ring.next_wake_ms) is not None:
                 ring.tick(max(0, at - ring.now_ms))
+            elif ring.state.listening and not ring.state.cancelling:
+                ring.send("signal", name=next(iter(ring.state.listeners)), data=1)
             else:
                 raise AssertionError(f"the run hangs: {ring.status()} {ring.statuses()}")
         raise AssertionError(f"the run does not end: {ring.statuses()}")
@@ -193,7 +117,7 @@ def lives(draw: Any) -> tuple[Ring, World]:
     plan = Author(luck).plan()
     gate = Places({"put": 1}) if luck.randrange(3) == 0 else None
     try:
-        ring = Ring(plan, EFFECTS, inputs={"many": [1, 2, 3]}, gate=gate)
+        ring = Ring(plan, TOOLS, inputs={"many": [1, 2, 3]}, gate=gate)
     except InvalidPlan:
         assume(False)
         raise
@@ -237,7 +161,8 @@ def _no_finished_step_started_again(ring: Ring) -> None:
 def _attempts_had_the_same_arguments(ring: Ring) -> None:
     given_to: dict[tuple[str, int, int], bytes] = {}
     for event in ring.events:
-        if isinstance(event, RunResumed) and event.retry_failed:
+        anew = isinstance(event, RunResumed) and event.retry_failed
+        if anew or isinstance(event, PlanAdopted | Reopened):
             given_to.clear()
         if isinstance(event, StepStarted):
             key = event.path, event.generation, event.iteration

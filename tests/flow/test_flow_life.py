@@ -329,6 +329,16 @@ def test_the_calls_limit_asks_before_the_call_that_is_too_many():
     assert run.finish("s2").status() == "done"
 
 
+def test_a_limit_is_asked_about_once_and_nothing_begins_meanwhile():
+    loop = {"id": "b", "priority": 1, "loop": {"times": 2}, "steps": [step("x", priority=1)]}
+    run = ring(step("a"), loop, limits=Limits(calls=1, parallel=1))
+    run.finish("b#0/x")  # the next round is due at once, and the call of `a` is one too many
+    assert run.questions == ["q1"]
+    assert [event.path for event in run.of(StepStarted)] == ["b", "b#0/x"]
+    run.answer("raise")
+    assert len(run.of(StepStarted, "b")) == 2
+
+
 def test_a_run_that_needs_no_more_calls_than_its_limit_is_not_asked():
     run = ring(step("a"), step("b"), limits=Limits(calls=2))
     run.put(Exhausted("calls", 2)).finish("a").finish("b")

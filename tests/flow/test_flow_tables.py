@@ -22,7 +22,7 @@ KINDS = get_args(AnyEvent)
 ROOM = Path(kedge.flow.__file__).parent
 PURE = frozenset(
     """__future__ collections datetime enum functools heapq itertools math msgspec re typing
-    kedge.base kedge.flow kedge.plan""".split()
+    kedge.base kedge.checks kedge.flow kedge.plan""".split()
 )
 
 
@@ -84,7 +84,9 @@ def test_the_core_imports_nothing_that_does_anything(file):
             assert known in PURE, f"{file.name} imports {name}"
 
 
-@pytest.mark.parametrize("module", ["evolve", "settle", "scopes", "reopen", "transitions", "state"])
+@pytest.mark.parametrize(
+    "module", ["adopt", "evolve", "reopen", "revise", "scopes", "settle", "state", "transitions"]
+)
 def test_what_folds_the_log_evaluates_no_expression(module):
     text = (ROOM / f"{module}.py").read_text("utf-8")
     assert "plan.expr" not in text

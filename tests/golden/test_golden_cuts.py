@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import golden
 import golden_shapes as shapes
@@ -14,15 +15,24 @@ from kedge.plan.tools import Catalog, ToolSpec
 from kedge.testing import Scripted, VirtualClock, assert_replays, scripted, virtual
 from kedge.testing.laws import check_laws, check_moves
 
-ANSWERS = {"in_doubt": "done", "limit": "raise", "tool_changed": "go on"}
-OF_ONE_TURN = {"StepInDoubt", "LimitReached", "QuestionAnswered", "RunEnded"}
+ANSWERS = {
+    "in_doubt": "done", "limit": "raise", "tool_changed": "go on", "approval": "approve", "failed": "skip",
+}  # fmt: skip
+OF_ONE_TURN = {
+    "StepInDoubt", "LimitReached", "QuestionAnswered", "RunEnded", "CommandTaken", "SignalTaken",
+}  # fmt: skip
 """What is written together with what follows from it, so that no crash comes right after it; and the end."""
 
 
 def cuts(kept: Golden) -> list[int]:
     """After how many events its driver may have died."""
-    kinds = [json.loads(entry.data)["kind"] for entry in kept.entries]
-    return [number for number, kind in enumerate(kinds, 1) if number > 1 and kind not in OF_ONE_TURN]
+    events = [json.loads(entry.data) for entry in kept.entries]
+    return [n for n, event in enumerate(events, 1) if n > 1 and not _goes_on(event)]
+
+
+def _goes_on(event: dict[str, Any]) -> bool:
+    asks = event.get("reason") == "approval" and event["kind"] == "StepWaiting"
+    return event["kind"] in OF_ONE_TURN or asks or bool(event.get("held"))
 
 
 def tools_of(kept: Golden) -> Scripted:
@@ -52,6 +62,8 @@ async def test_it_is_driven_to_its_end(path):
                     await run.unpause()
                 for question, asked in result.questions.items():
                     await run.answer(question, ANSWERS[asked.reason])
+                for name in list(run.state.listeners):
+                    await run.send(kedge.commands.Signal(name=name, data={"n": 1}))
                 result = await run.result()
             check_laws(run.state)
         assert_replays(journal)

@@ -23,10 +23,7 @@ from kedge.testing import assert_replays
 from kedge.testing.laws import check_event, check_laws
 
 NEVER_WRITTEN = {
-    ("PlanAdopted", "by"): "a plan is adopted at the start only, by whoever started the run",
-    ("StepSucceeded", "version"): "there is one plan version until plans can be changed",
     ("StepSucceeded", "cause"): "a step succeeds by its own result only",
-    ("StepWaiting", "reason"): "the only reason to wait with this event is a sleep, the default",
 }
 """Fields that no version writes yet, and why."""
 

@@ -17,6 +17,9 @@ BROKEN = [
     ('{"a": [1, {"b": "tex', "json_truncated", "line 1, column 21"),
     ('{"a": 1}\n{"b": 2}', "several_documents", "line 2, column 1"),
     ('{"a": 1}\nThis is the plan.', "json_in_prose", "line 2, column 1"),
+    ('{"a": 1}\u00a0', "json_in_prose", "line 1, column 9"),  # a space to Python, none to JSON
+    ('{"a\ud800": 1}', "bad_character", "line 1"),
+    ('{"a": 1,\n"b": "\ud800"}', "bad_character", "line 2"),
     ('Here is the plan:\n{"a": 1}\nEnjoy!', "json_in_prose", "line 2, column 1"),
     ('Here is the plan:\n```json\n{"a": 1}\n```', "fenced", "line 2, column 1"),
     ("```yaml\na: 1\n```", "fenced", "line 1, column 1"),
@@ -44,7 +47,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("text", "code", "place"), BROKEN, ids=[str(text[:16]) for text, _, _ in BROKEN])
+@pytest.mark.parametrize(("text", "code", "place"), BROKEN, ids=[ascii(text[:16]) for text, _, _ in BROKEN])
 def test_what_is_not_json_is_named_with_its_place(text, code, place):
     if code is None:  # readable, and no plan: that is for the structure to say
         assert not isinstance(to_data(text), dict)

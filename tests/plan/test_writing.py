@@ -133,6 +133,17 @@ def test_what_would_not_be_read_back_equal_is_not_written(value):
         Plan(goal="g", steps=(Step(id="a", tool="t", args={"x": value}),)).dump("json")
 
 
+def test_yaml_that_our_reader_would_refuse_is_not_written():
+    deep: object = 1
+    for _ in range(70):
+        deep = [deep]
+    plan = Plan.parse({"goal": "g", "context": {"x": deep}, "steps": [{"id": "a", "tool": "t"}]})
+    assert Plan.parse(plan.dump("json")) == plan
+    with pytest.raises(BadInput) as caught:
+        plan.dump("yaml")
+    assert caught.value.code == "too_deep"
+
+
 def test_an_unknown_form_is_bad_input():
     with pytest.raises(BadInput) as caught:
         Plan(goal="g", steps=()).dump(cast(Any, "toml"))

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 CORE_PACKAGES = 12
-LOCKS = ("core", "build", "dev")
+LOCKS = ("core", "build", "dev", "fuzz")
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[^ ;]+)(?P<marker> ; [^\\]+)?")
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 

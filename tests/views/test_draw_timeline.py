@@ -2,6 +2,7 @@ import re
 import textwrap
 
 from kedge.base.limits import Limits
+from kedge.flow import commands as cmd
 from kedge.flow import inputs as inp
 from kedge.flow.words import StepStatus
 from kedge.views.draw import draw
@@ -129,7 +130,7 @@ def test_nothing_is_drawn_while_a_run_had_ended_before_it_was_taken_up(play, fai
 def test_cut_off_in_doubt_and_failed_have_marks_of_their_own(play, fails):
     act = {"a": (1, fails("no")), "b": (2, {}), "c": (9, {})}
     run = play({"steps": [{"id": name, "tool": "t"} for name in "abc"]}, act, until_s=3)
-    run.give(inp.Command("cancel"))
+    run.give(cmd.Cancel())
     run.give(inp.Raised("c", 1, fails("cancelled", "cancelled")))
     drawn = draw(run.plan, run.state, "timeline")
     assert [rows(drawn)[name].strip()[-1] for name in "abc"] == ["✗", "█", "⊘"]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
 from kedge.flow.result import RunResult
@@ -107,7 +108,7 @@ def test_groups_that_a_cancel_cuts_short_end_with_the_run(play):
         },
         until_s=0.5,
     )
-    run.give(inp.Command("cancel", by="me", reason="enough"))
+    run.give(cmd.Cancel(by="me", reason="enough"))
     run.give(inp.Raised("g/x", 1, ev.Failure(category="cancelled", code="c", message="m", classified=True)))
     told = narrate(run)
     assert [e.kind for e in told][-2:] == ["group_ended", "run_ended"]
@@ -190,10 +191,10 @@ def test_a_run_taken_up_after_its_end_starts_from_what_is_done(play, fails):
 def test_questions_limits_and_doubts_are_said(play):
     run = play({"steps": [{"id": "a", "tool": "t"}]}, until_s=0)
     run.give(inp.Exhausted(limit="run_s", value=1e6))
-    run.give(inp.Command("answer", by="Ann", question="q1", answer="raise"))
+    run.give(cmd.Answer(by="Ann", question="q1", answer="raise"))
     run.give(inp.Reported("a", 1, "xml\x07 files", "parse xml"))
-    run.give(inp.Command("pause"))
-    run.give(inp.Command("unpause", by="Bob"))
+    run.give(cmd.Pause())
+    run.give(cmd.Unpause(by="Bob"))
     messages = [e.message for e in narrate(run)]
     for sentence in [
         "Limit run_s is reached (1,000,000)",

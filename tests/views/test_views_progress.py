@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedge.base.limits import Limits
+from kedge.flow import commands as cmd
 from kedge.flow import inputs as inp
 from kedge.flow.words import StepStatus
 from kedge.views.progress import Gauge, bar, eta, percent, tree_rows
@@ -170,7 +171,7 @@ def test_items_children_and_rounds_are_counted(play):
 def test_nobody_can_tell_while_people_are_asked_and_nothing_is_left_at_the_end(play):
     run = play(wide(3), limits=Limits(parallel=1), until_s=1)
     assert eta(run.state, run.now) == pytest.approx(2)
-    run.give(inp.Command("pause"))
+    run.give(cmd.Pause())
     assert eta(run.state, run.now) is None
     assert eta(play(wide(1)).state, 0) is None
 
@@ -220,12 +221,12 @@ def test_percent_is_where_the_run_stands(play):
 
 def test_a_run_is_done_to_100_percent_only_when_it_has_ended(play):
     run = play(wide(3), until_s=0.5)
-    run.give(inp.Command("pause"))
+    run.give(cmd.Pause())
     run.play(5)
     assert all(step.status is StepStatus.DONE for step in run.state.steps.values())
     assert not run.state.ended
     assert 99 < percent(run.state) < 100
-    run.give(inp.Command("unpause"))
+    run.give(cmd.Unpause())
     run.play(6)
     assert run.state.ended
     assert percent(run.state) == 100.0

@@ -31,6 +31,7 @@ ANYTHING = st.text(st.characters(), max_size=300) | st.text(
         ("half \ud800 pair", "half pair"),
         ("\ufffe\uffff not for XML", "not for XML"),
         ("a" + "\u0301" * 50, "a" + "\u0301" * 3),
+        ("a" + "\u0301\u200b" * 50, "a" + "\u0301" * 3),  # also with something between that is not seen
         ("❤\ufe0f", "❤"),
         ("", ""),
     ],

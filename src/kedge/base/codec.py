@@ -15,7 +15,7 @@ import dataclasses
 import hashlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import msgspec
@@ -27,10 +27,11 @@ _encode = _encoder.encode
 encode_plain: Callable[[Any], bytes] = _encoder.encode
 """`encode` for what is known to be plain data already, a checked plan's for instance: no second look."""
 decode = msgspec.json.Decoder().decode
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What decoders raise of bytes or text that nobody vouches for."""
 
 _PLAIN = frozenset({str, bool, type(None)})
-_LONG_NUMBER = re.compile(rb"[0-9]{19}").search
-"""May be an integer of more than 64 bits, which the library writes without a word."""
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII).fullmatch
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 MAX_DEPTH = 64
 
@@ -38,35 +39,45 @@ MAX_DEPTH = 64
 def encode(value: Any, *, max_depth: int = MAX_DEPTH, root: str = "$") -> bytes:
     """Canonical bytes of `value`, or NotSerializable that names the part that cannot be stored."""
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]
-    if kind is int:
-        if not _INT_MIN <= value <= _INT_MAX:
-            _check_int(value, root)
-    elif kind not in _PLAIN:
-        raw = _unchanged(value, max_depth)
-        if raw is not None:
-            return raw
+    if kind not in _PLAIN and not is_plain(value, max_depth):
         value = _checked(value, max_depth, root)
     try:
         return _encode(value)
-    except (UnicodeEncodeError, OverflowError, TypeError, ValueError):
-        _checked(value, max_depth, root)  # names the part; scalars skip it on the way in
-        raise
+    except UnicodeEncodeError:
+        return _encode(_checked(value, max_depth, root))  # says which text has half a character
 
 
-def _unchanged(value: Any, max_depth: int) -> bytes | None:
-    """The bytes, if reading them back gives an equal value: then nothing was changed on the way.
+def is_plain(value: Any, max_depth: int = MAX_DEPTH) -> bool:
+    """True if the library writes `value` as it is: JSON's types, tuples as lists, and not too deep.
 
-    Ten times faster than the walk, and right for nearly all values. What is not equal (NaN became
-    null, a tuple a list), cannot be written, or may be too deep is left to the walk.
+    Looked at before it is written: a value inside itself would be written a thousand times first, which
+    is a gigabyte if there is a long text in it. Level by level, and parts that are shared once.
     """
-    try:
-        raw = _encode(value)
-        shallow = raw.count(b"[") + raw.count(b"{") <= max_depth
-        if shallow and not _LONG_NUMBER(raw) and decode(raw) == value:
-            return raw
-    except (UnicodeEncodeError, OverflowError, TypeError, ValueError, RecursionError):
-        return None
-    return None
+    level: Iterable[Any] = ((value,),)
+    for _ in range(max_depth + 1):
+        below: dict[int, Any] = {}
+        for holder in level:
+            items: Iterable[Any] = holder
+            if type(holder) is dict:
+                for key in items:
+                    if type(key) is not str:
+                        return False
+                items = cast(dict[str, Any], holder).values()
+            for item in items:
+                kind = cast(type[object], type(item))
+                if kind in _PLAIN:
+                    continue
+                if kind is dict or kind is list or kind is tuple:
+                    below[id(item)] = item
+                elif kind is int:
+                    if not _INT_MIN <= item <= _INT_MAX:
+                        return False
+                elif kind is not float or item - item != 0:
+                    return False
+        if not below:
+            return True
+        level = below.values()
+    return False
 
 
 def digest(raw: bytes) -> str:
@@ -77,71 +88,88 @@ def digest(raw: bytes) -> str:
 def _checked(value: Any, max_depth: int, root: str) -> Any:
     """`value` with only plain JSON types in it. Iterative: depth is data, never recursion."""
     holder: list[Any] = [value]
-    # (container, key, path, depth, containers around it): written to in place, so `_plain` must
+    # (container, key, way to it, depth, containers around it): written to in place, so `_plain` must
     # hand back a fresh container each time.
-    todo: list[tuple[Any, Any, str, int, frozenset[int]]] = [(holder, 0, root, 0, frozenset())]
+    todo: list[tuple[Any, Any, _Way, int, frozenset[int]]] = [(holder, 0, (None, root), 0, frozenset())]
     while todo:
-        parent, key, path, depth, around = todo.pop()
+        parent, key, way, depth, around = todo.pop()
         item = parent[key]
         kind = type(item)  # pyright: ignore[reportUnknownVariableType]
         if kind is str:
-            _check_text(item, path)
+            _check_text(item, way)
         elif kind is int:
-            _check_int(item, path)
+            _check_int(item, way)
         elif kind is bool or item is None:
             continue
         elif kind is float:
             if not math.isfinite(item):
-                raise NotSerializable(
-                    path, "float", f"{item!r} has no JSON form", "return null, or a finite number"
-                )
+                raise _unfit(way, "float", f"{item!r} has no JSON form", "return null, or a finite number")
         else:
-            plain: Any = _plain(item, path)
-            if type(plain) is dict or type(plain) is list:
+            plain = _plain(item, way)
+            if isinstance(plain, dict | list):
+                plain = cast(dict[Any, Any] | list[Any], plain)
                 if id(item) in around:
-                    raise _unfit(
-                        path, kind.__name__, "the value contains itself", "return a tree, or ids for links"
-                    )
+                    what = "the value contains itself"
+                    raise _unfit(way, _name(item), what, "return a tree, or ids for links")
                 if depth >= max_depth:
                     what = f"nested deeper than {max_depth}"
-                    raise _unfit(path, kind.__name__, what, "flatten it, or return it as text")
+                    raise _unfit(way, _name(item), what, "flatten it, or return it as text")
                 inside = around | {id(item)}
-                inner = cast(dict[str, Any] | list[Any], plain)
-                todo.extend((inner, key, at, depth + 1, inside) for key, at in _parts(inner, path))
+                todo.extend(
+                    (plain, key, (way, key), depth + 1, inside) for key in _keys(cast(list[Any], plain))
+                )
             else:
-                todo.append((parent, key, path, depth, around))
+                todo.append((parent, key, way, depth, around))
             parent[key] = plain
     return holder[0]
 
 
-def _parts(plain: dict[str, Any] | list[Any], path: str) -> list[tuple[Any, str]]:
-    if isinstance(plain, dict):
-        return [(key, f"{path}.{key}") for key in plain]
-    return [(index, f"{path}[{index}]") for index in range(len(plain))]
+def _keys(plain: dict[Any, Any] | list[Any]) -> Iterable[Any]:
+    return plain if isinstance(plain, dict) else range(len(plain))
 
 
-def _unfit(path: str, kind: str, what: str, remedy: str) -> NotSerializable:
-    shown = path if len(path) <= 200 else f"{path[:120]} … {path[-60:]}"
-    return NotSerializable(shown, kind, what, remedy)
+_Way = tuple[Any, Any]
+"""The way to a container and the key in it; the first is None and the root. Made a path only for an error:
+a text for every item of a list below a long key would weigh gigabytes."""
 
 
-def _check_text(text: str, path: str) -> None:
+def _path(way: _Way) -> str:
+    """The way as a text that can be followed: keys that are no plain words stand in quotes."""
+    keys: list[str] = []
+    while way[0] is not None:
+        way, key = way
+        if type(key) is int:
+            keys.append(f"[{key}]")
+        elif type(key) is str and _WORD(key):
+            keys.append(f".{key}")
+        else:
+            text = key if type(key) is str else _short(key)
+            quoted = _encode(text.encode("utf-8", "backslashreplace").decode())
+            keys.append(f"[{quoted.decode()}]")
+    path = way[1] + "".join(reversed(keys))
+    return path if len(path) <= 200 else f"{path[:120]} … {path[-60:]}"
+
+
+def _unfit(way: _Way, kind: str, what: str, remedy: str) -> NotSerializable:
+    return NotSerializable(_path(way), kind, what, remedy)
+
+
+def _check_text(text: str, way: _Way) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise NotSerializable(
-            path,
+        raise _unfit(
+            way,
             "str",
             f"the text has half of a surrogate pair at character {error.start}",
             "decode the bytes with errors='replace'",
         ) from None
 
 
-def _check_int(number: int, path: str) -> None:
+def _check_int(number: int, way: _Way) -> None:
     if not _INT_MIN <= number <= _INT_MAX:
-        raise NotSerializable(
-            path, "int", f"an integer of {number.bit_length()} bits does not fit 64", "return it as text"
-        )
+        what = f"an integer of {number.bit_length()} bits does not fit 64"
+        raise _unfit(way, "int", what, "return it as text")
 
 
 _REMEDIES = {
@@ -171,17 +199,37 @@ _REMEDIES = {
 }
 
 
-def _plain(item: Any, path: str) -> Any:
+def _plain(item: Any, way: _Way) -> Any:
     """One level of `item` as a fresh dict or list, or a plain scalar."""
+    try:
+        plain = _level(item, way)
+    except NotSerializable:
+        raise
+    except Exception as error:  # a property, a `model_dump`, a class that says it is another
+        what = f"reading it raised {type(error).__name__}"
+        raise _unfit(way, _name(item), what, "return numbers, text, lists and maps made of it") from error
+    if plain is not _NOTHING:
+        return plain
+    name = _name(item)
+    remedy = _REMEDIES.get(name, "return numbers, text, true/false, null, lists and maps")
+    raise _unfit(way, name, f"a {name} has no JSON form", remedy)
+
+
+_NOTHING = object()
+
+
+def _level(item: Any, way: _Way) -> Any:
+    """Read by the types' own functions: what a subclass does instead is its business, not data."""
     if isinstance(item, dict):
-        return _plain_dict(cast(dict[Any, Any], item), path)
+        return _plain_dict(cast(dict[Any, Any], item), way)
     if isinstance(item, list | tuple):
         return list(cast(list[Any] | tuple[Any, ...], item))
     if isinstance(item, str):  # here and below subclasses: enums with a value type, numpy floats
         return str.__str__(item)
-    for scalar in (bool, int, float):
-        if isinstance(item, scalar):
-            return scalar(item)
+    if isinstance(item, int):
+        return int.__int__(item)
+    if isinstance(item, float):
+        return float.__float__(item)
     if isinstance(item, msgspec.Struct):
         return _plain_struct(item)
     if dataclasses.is_dataclass(item) and not isinstance(item, type):
@@ -189,13 +237,12 @@ def _plain(item: Any, path: str) -> Any:
     dump = getattr(cast(type, type(item)), "model_dump", None)
     if dump is not None:
         return dict(dump(item, mode="json", by_alias=True))  # as its schema has the names
-    name = type(item).__name__
-    raise NotSerializable(
-        path,
-        name,
-        f"a {name} has no JSON form",
-        _REMEDIES.get(name, "return numbers, text, true/false, null, lists and maps"),
-    )
+    return _NOTHING
+
+
+def _name(item: object) -> str:
+    """Of its class, as the class itself has it."""
+    return type.__dict__["__name__"].__get__(type(item))[:60]
 
 
 def _plain_struct(item: msgspec.Struct) -> dict[str, Any] | list[Any]:
@@ -208,23 +255,20 @@ def _plain_struct(item: msgspec.Struct) -> dict[str, Any] | list[Any]:
     return plain if config.tag_field is None else {config.tag_field: config.tag, **plain}
 
 
-def _plain_dict(item: dict[Any, Any], path: str) -> dict[str, Any]:
-    for key in item:
+def _plain_dict(item: dict[Any, Any], way: _Way) -> dict[str, Any]:
+    plain = dict[Any, Any].copy(item)
+    for key in plain:
         if type(key) is not str:
-            name = type(key).__name__
-            raise NotSerializable(
-                f"{path}[{_short(key)}]",
-                name,
-                f"a map's keys must be text, this one is {name}",
-                "use {str(key): value}",
-            )
-        _check_text(key, f"{path} key")
-    return dict(item)
+            name = _name(key)
+            what = f"a map's keys must be text, this one is {name}"
+            raise _unfit((way, key), name, what, "use {str(key): value}")
+        _check_text(key, (way, key))
+    return plain
 
 
 def _short(value: object) -> str:
     try:
         text = repr(value)
     except Exception:  # a broken __repr__ must not hide the real fault
-        text = type(value).__name__
+        text = _name(value)
     return text if len(text) <= 60 else text[:57] + "..."

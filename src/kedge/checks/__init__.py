@@ -9,9 +9,19 @@ finding, never an exception, never a hang; severities depend on strictness, find
 
 from __future__ import annotations
 
+from kedge.checks.change import Known, check_change
 from kedge.checks.check import check
 from kedge.checks.compare import Comparison, compare
 from kedge.checks.severity import STRICTNESS, Strictness
 from kedge.checks.unsupported import unsupported
 
-__all__ = ["STRICTNESS", "Comparison", "Strictness", "check", "compare", "unsupported"]
+__all__ = [
+    "STRICTNESS",
+    "Comparison",
+    "Known",
+    "Strictness",
+    "check",
+    "check_change",
+    "compare",
+    "unsupported",
+]

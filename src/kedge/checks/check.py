@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -61,11 +62,9 @@ def check(
     if not isinstance(plan, Plan):
         try:
             plan = to_plan(Plan, plan, limits)
-        except InvalidPlan as error:
-            if isinstance(error.findings, Findings):
-                return error.findings
-            return Findings([Finding(code=error.code, message=error.message, remedy=error.remedy)])
         except BadInput as error:
+            if isinstance(error, InvalidPlan) and isinstance(error.findings, Findings):
+                return error.findings
             return Findings([Finding(code=error.code, message=error.message, remedy=error.remedy)])
     else:
         broken = _shape(plan, limits)
@@ -82,20 +81,18 @@ def _shape(plan: Plan, limits: Limits) -> list[Finding]:
         return explain({"goal": plan.goal, "steps": plan.steps}, Plan, limits)
     if len(plan.steps) > limits.steps:
         return [too_many_steps(limits)]
-    data: Any = None
     try:
         data = msgspec.to_builtins(plan, builtin_types=NOT_JSON, enc_hook=_stands_for)
+    except RecursionError:
+        message = f"the plan is nested deeper than {limits.depth}, or contains itself"
+        return [Finding(code="too_deep", message=message, remedy="flatten it")]
+    except (TypeError, ValueError):
+        message = "the plan holds what is neither data nor a part of a plan"
+        remedy = "use numbers, text, true/false, null, lists and maps"
+        return [Finding(code="not_serializable", message=message, remedy=remedy)]
+    with suppress(TypeError, ValueError, RecursionError):
         if is_sound(msgspec.convert(data, Plan)):
             return []
-    except RecursionError:
-        if data is None:
-            message = f"the plan is nested deeper than {limits.depth}, or contains itself"
-            return [Finding(code="too_deep", message=message, remedy="flatten it")]
-    except (msgspec.ValidationError, TypeError, ValueError):
-        if data is None:
-            message = "the plan holds what is neither data nor a part of a plan"
-            remedy = "use numbers, text, true/false, null, lists and maps"
-            return [Finding(code="not_serializable", message=message, remedy=remedy)]
     return explain(data, Plan, limits)
 
 

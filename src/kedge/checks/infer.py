@@ -16,7 +16,6 @@ from kedge.plan.expr.syntax import (
     Arithmetic,
     Call,
     Compare,
-    Conditional,
     ListOf,
     Literal,
     Logic,
@@ -112,9 +111,9 @@ class Inference:
                 return self._compare(node)
             case Arithmetic():
                 return self._arithmetic(node)
-            case Conditional(test=test, then=then, otherwise=otherwise):
-                self._boolean(test, "if")
-                return self._types(then) | self._types(otherwise)
+            case _:
+                self._boolean(node.test, "if")
+                return self._types(node.then) | self._types(node.otherwise)
 
     def _all(self, nodes: tuple[Node, ...]) -> list[Types]:
         return [self._types(node) for node in nodes]
@@ -135,10 +134,9 @@ class Inference:
     def _call(self, node: Call) -> Types:
         takes, gives = _FUNCTIONS.get(node.function, (ANY_TYPE, ANY_TYPE))
         given = self._all(node.arguments)
-        if given:
-            first = node.arguments[0]
-            wanted = f"{node.function}() takes {words_of(takes)}, {self._source(first)} is {{}}"
-            self._want(first, given[0], takes, wanted)
+        first = node.arguments[0]  # there is no function without
+        wanted = f"{node.function}() takes {words_of(takes)}, {self._source(first)} is {{}}"
+        self._want(first, given[0], takes, wanted)
         return gives
 
     def _compare(self, node: Compare) -> Types:

@@ -17,13 +17,12 @@ from kedge.plan.uses import Use, template_use
 _CONDITIONS = ("when", "until", "expect")
 
 
+_NOTHING: dict[str, object] = {}
+
+
 def value_of(expression: Expression) -> object:
     """The value of an expression that reads nothing, or ExpressionError."""
-
-    def nothing(name: str) -> object:
-        raise KeyError(name)
-
-    return expression.evaluate(nothing)
+    return expression.evaluate(_NOTHING.__getitem__)
 
 
 def conditions(survey: Survey) -> Iterator[Finding]:

@@ -191,7 +191,7 @@ def _way_round(waits: list[Sequence[int]], inside: set[int], first: int, second:
         return [first]
     came = {second: first}
     todo = deque([second])
-    while todo:
+    while True:  # from each moment of a knot there is a way to every other
         moment = todo.popleft()
         for wait in waits[moment]:
             if wait == first:
@@ -202,7 +202,6 @@ def _way_round(waits: list[Sequence[int]], inside: set[int], first: int, second:
             if wait in inside and wait not in came:
                 came[wait] = moment
                 todo.append(wait)
-    return sorted(inside)
 
 
 def chain(survey: Survey) -> Iterator[Finding]:

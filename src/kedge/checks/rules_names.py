@@ -232,11 +232,10 @@ def fallback_reads(survey: Survey) -> Iterator[Finding]:
 
 
 def _reads_fallback(node: Node | None, use: Use, path: Path, read: Node) -> Finding:
-    stands_for = read
-    while stands_for.fallback_for is not None and stands_for.fallback_for.number != read.number:
+    stands_for, seen = read, {read.number}
+    while stands_for.fallback_for is not None and stands_for.fallback_for.number not in seen:
         stands_for = stands_for.fallback_for
-        if stands_for is read:
-            break
+        seen.add(stands_for.number)  # fallbacks may go in a ring, which need not lead back here
     name = stands_for.step.id
     text = renamed(use, path.root, name)
     more: dict[str, Any] = {

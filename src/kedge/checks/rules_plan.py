@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 import msgspec
@@ -16,13 +16,12 @@ from kedge.checks.survey import Survey, finding, put
 from kedge.plan.findings import Finding, Fix
 from kedge.plan.parts import Input
 from kedge.plan.places import at
-from kedge.plan.plain import canonical, is_plain, kind_of
+from kedge.plan.plain import canonical, is_deeper, is_plain
 from kedge.plan.scopes import Node
 
 METADATA_BYTES = 64 * 1024
 """What one `metadata` may weigh: it travels with every copy of the plan."""
 _RESOURCE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,63}", re.ASCII)
-_HOLDERS = frozenset({dict, list, tuple})
 _SCALARS = frozenset({str, int, bool, type(None)})
 
 
@@ -232,26 +231,6 @@ def _value(node: Node | None, field: str, value: Any, limits: Limits) -> Iterato
             message=f"{len(raw)} bytes, {limits.args_bytes} are allowed",
             remedy="write it into a file and pass the path, or raise the limit `args_bytes`",
         )
-
-
-def is_deeper(value: Any, depth: int) -> bool:
-    """True if lists and maps are nested deeper than `depth`. Level by level, so that nothing recurses."""
-    level: list[Any] = [value] if kind_of(value) in _HOLDERS else []
-    for _ in range(depth):
-        if not level:
-            return False
-        seen: set[int] = set()
-        below: list[Any] = []
-        for holder in level:
-            items: Iterable[Any] = (
-                cast(dict[Any, Any], holder).values() if isinstance(holder, dict) else holder
-            )
-            for item in items:
-                if kind_of(item) in _HOLDERS and id(item) not in seen:  # shared parts count once
-                    seen.add(id(item))
-                    below.append(item)
-        level = below
-    return bool(level)
 
 
 def _heavy(value: Any, place: str, step: str) -> Finding | None:

@@ -17,6 +17,8 @@ TEXT, LIST, MAP = frozenset({"string"}), frozenset({"array"}), frozenset({"objec
 _HOPS_MAX = 16
 _VARIANTS_MAX = 50
 _LOOKS_MAX = 1000
+_DEPTH_MAX = 32
+"""A tree that holds trees has no end: that deep, two schemas are taken to fit."""
 
 
 class Whole(NamedTuple):
@@ -114,12 +116,12 @@ def words_of(types: frozenset[str]) -> str:
 
 def misfit(source: Whole, target: Whole) -> str:
     """Why no value of `source` can be a value of `target`; empty if some can, or if nobody knows."""
-    return _misfit(source, target, [_LOOKS_MAX])
+    return _misfit(source, target, [_LOOKS_MAX], 0)
 
 
-def _misfit(source: Whole, target: Whole, looks: list[int]) -> str:
+def _misfit(source: Whole, target: Whole, looks: list[int], depth: int) -> str:
     looks[0] -= 1
-    if looks[0] < 0:
+    if looks[0] < 0 or depth > _DEPTH_MAX:
         return ""
     given, wanted = types_of(source), types_of(target)
     common = given & wanted
@@ -130,14 +132,14 @@ def _misfit(source: Whole, target: Whole, looks: list[int]) -> str:
         return ""
     one, other = sources[0], targets[0]
     if common == LIST and "items" in one.schema and "items" in other.schema:
-        inner = _misfit(one.inner(one.schema["items"]), other.inner(other.schema["items"]), looks)
+        inner = _misfit(one.inner(one.schema["items"]), other.inner(other.schema["items"]), looks, depth + 1)
         return f"a list of {inner}" if inner else ""
     if common == MAP:
-        return _map_misfit(one, other, looks)
+        return _map_misfit(one, other, looks, depth)
     return ""
 
 
-def _map_misfit(source: Whole, target: Whole, looks: list[int]) -> str:
+def _map_misfit(source: Whole, target: Whole, looks: list[int], depth: int) -> str:
     has, wants = properties(source.schema), properties(target.schema)
     if source.schema.get("additionalProperties") is False:
         for name in required(target.schema):
@@ -145,7 +147,7 @@ def _map_misfit(source: Whole, target: Whole, looks: list[int]) -> str:
                 return f"a map without {name!r}, which is required"
     for name in wants:
         if name in has and looks[0] > 0:
-            inner = _misfit(source.inner(has[name]), target.inner(wants[name]), looks)
+            inner = _misfit(source.inner(has[name]), target.inner(wants[name]), looks, depth + 1)
             if inner:
                 return f"{inner} at {name!r}"
     return ""

@@ -28,7 +28,7 @@ def _may_need(plan: Plan) -> bool:
     todo = list(plan.steps)
     while todo:
         step = todo.pop()
-        if step.on_error == "ask" or any(getattr(step, field) not in _EMPTY for field in LATER_FIELDS):
+        if any(getattr(step, field) not in _EMPTY for field in LATER_FIELDS):
             return True
         todo.extend(step.steps or ())
     return b"secret" in _encode(plan)
@@ -39,8 +39,6 @@ def _in_step(node: Node) -> Iterator[Finding]:
     for field in LATER_FIELDS:
         if getattr(step, field) not in _EMPTY:
             yield _later(node, field, field, f"`{field}` cannot be run yet")
-    if step.on_error == "ask":
-        yield _later(node, "on_error", "on_error", "`on_error: ask` cannot be run yet")
     for use in node.uses:
         if any(path.root == "secret" for path in use.paths):
             yield _later(node, use.place, "secret", "secrets cannot be read yet")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kedge.flow.events import RunStarted, ToolMark
+from kedge.flow.events import ToolMark
 from kedge.flow.program import Node
 from kedge.flow.state import RunState
 from kedge.flow.words import Outcome
@@ -12,16 +12,14 @@ from kedge.flow.words import Outcome
 _HARMLESS = {"pure", "read"}
 
 
-def changed_tools(
-    state: RunState, started: RunStarted, now: Mapping[str, ToolMark], *, retry_failed: bool
-) -> dict[str, str]:
+def changed_tools(state: RunState, now: Mapping[str, ToolMark], *, retry_failed: bool) -> dict[str, str]:
     """Name and present hash of changed tools that have effects, then or now, and may still be called.
 
     One that a person took as it is counts as changed again only if it is yet another.
     """
     to_come = _tools_to_come(state, retry_failed=retry_failed)
     changed: dict[str, str] = {}
-    for name, then in sorted(started.tools.items()):
+    for name, then in sorted(state.tools.items()):
         mark = now.get(name)
         if mark is None or name not in to_come or {then.effect, mark.effect} <= _HARMLESS:
             continue

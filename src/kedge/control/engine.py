@@ -16,6 +16,7 @@ from kedge.base.clock import Clock, SystemClock
 from kedge.base.codec import digest
 from kedge.base.collector import collector_paused
 from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, NotOwner, RunConflict, StoreDamaged
+from kedge.base.failpoints import armed, reach
 from kedge.base.ids import new_run_id
 from kedge.base.ids import run_id as checked_run_id
 from kedge.base.limits import Limits
@@ -39,6 +40,7 @@ from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
 from kedge.flow.inputs import Resumed, Ticked
 from kedge.flow.program import Program, compile_plan
 from kedge.flow.result import RunResult
+from kedge.flow.settings import ASKS, Ask, RunSettings
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
 from kedge.flow.words import RunStatus
@@ -104,7 +106,7 @@ class Engine:
         self._workshop.stall.off = not isinstance(self._clock, SystemClock)
         self._owns_journal = isinstance(self._store, str | Path)
         self._journal = open_journal(self._store) if isinstance(self._store, str | Path) else self._store
-        self._writer = Writer(self._journal)
+        self._writer = Writer(self._journal, self._clock)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -117,7 +119,11 @@ class Engine:
             return
         try:
             await asyncio.gather(*(run.close() for run in self._runs.values()))
+            if armed:
+                reach("control.close.released")
             await self._writer.close()
+            if armed:
+                reach("control.close.written")
             await asyncio.gather(*self._leaving)
             await self._workshop.close()
         finally:
@@ -147,8 +153,13 @@ class Engine:
         inputs: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         on_event: Callback | None = None,
+        ask: Ask = "never",
     ) -> Run:
-        """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on."""
+        """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on.
+
+        `ask` says what a person is asked before, besides what the plan says itself: `effects`, each call
+        that changes something outside; `every_step`, each call.
+        """
         journal = self._opened()
         check_callback(on_event)
         if not isinstance(plan, Plan):
@@ -161,36 +172,50 @@ class Engine:
             given = complete_inputs(plan, inputs or {})
             program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
             document = _encode_plan(plan)
+        if ask not in ASKS:
+            raise BadInput(f"{ask!r} cannot be asked for", code="ask", where="ask", allowed=ASKS)
         id_ = checked_run_id(run_id) if run_id is not None else new_run_id()
         run = await self._known(id_, digest(document), given) if run_id is not None else None
         if run is not None:
             if on_event is not None:
                 run.subscribe(on_event)
             return run
+        if armed:
+            reach("control.start.checked")
         with collector_paused():
-            run = self._begin(id_, program, given, document)
+            run = self._begin(id_, program, given, document, RunSettings(ask=ask))
         if on_event is not None:
             run.subscribe(on_event)
         driver = self._drivers[id_]
         driver.put(Ticked())
+        if armed:
+            reach("control.start.begun")
         if journal.durable:
             try:
                 await driver.durable()
             except BaseException:
                 await self._let_go(run)  # nobody has a handle on it
                 raise
+            if armed:
+                reach("control.start.durable")
         return run
 
-    def _begin(self, run_id: str, program: Program, inputs: bytes, document: bytes) -> Run:
+    def _begin(
+        self, run_id: str, program: Program, inputs: bytes, document: bytes, settings: RunSettings
+    ) -> Run:
         """A new run and its first events."""
         journal, plan_id = self._opened(), digest(document)
         lease = journal.claim(run_id, self._clock.now_ms())
         state = RunState(run_id, program, inputs, self.limits)
-        log = RunLog(lease, 0, 0, 0)
+        log = RunLog(lease, 0, 0, 0, self._clock)
         run = self._drive(state, log, Blobs(journal), plan_id)
         turn = Turn(state, self._clock.now_ms())
         goal, tools = program.plan.goal, self._marks(program)
-        turn.emit(RunStarted(plan=plan_id, goal=goal, inputs=Raw(inputs), tools=tools, kedge=__version__))
+        turn.emit(
+            RunStarted(
+                plan=plan_id, goal=goal, inputs=Raw(inputs), tools=tools, kedge=__version__, settings=settings
+            )
+        )
         turn.emit(PlanAdopted(version=1, plan=plan_id, cause="start"))
         log.append(turn.events, turn.now, {plan_id: document})
         self._writer.dirty(log)
@@ -264,6 +289,8 @@ class Engine:
         over = line.ended and not (retry_failed and line.status != RunStatus.DONE)
         # A run that has ended needs no driver, and whoever looks at it must not lock others out.
         lease = Lease(id_, head.epoch) if over else journal.claim(id_, self._clock.now_ms())
+        if armed:
+            reach("control.resume.claimed")
         try:
             with collector_paused():
                 run = self._take_up(id_, lease, retry_failed=retry_failed)
@@ -278,15 +305,22 @@ class Engine:
         journal = self._opened()
         blobs = Blobs(journal)
         entries = journal.read(run_id)
+        if armed:
+            reach("control.resume.read")
         state, started, driven_s = fold(run_id, entries, blobs.fetch, self.registry.catalog, self.limits)
+        if armed:
+            reach("control.resume.folded")
         head = journal.head(run_id)
-        log = RunLog(lease, entries[-1].seq, entries[-1].chain, head.bytes if head else 0)
+        size = head.bytes if head else 0
+        log = RunLog(lease, entries[-1].seq, entries[-1].chain, size, self._clock)
         run = self._drive(state, log, blobs, started.plan, driven_s)
         if state.ended and not (retry_failed and state.end is not RunStatus.DONE):
             self._retire(run)
             return run
-        changed = changed_tools(state, started, self._marks(state.program), retry_failed=retry_failed)
+        changed = changed_tools(state, self._marks(state.program), retry_failed=retry_failed)
         self._drivers[run_id].put(Resumed(retry_failed, changed))
+        if armed:
+            reach("control.resume.put")
         return run
 
     def _marks(self, program: Program) -> dict[str, ToolMark]:
@@ -309,8 +343,16 @@ class Engine:
         return run
 
     async def _let_go(self, run: Run) -> None:
-        await run.close()
-        self._retire(run)
+        """Give it up here. What it leaves is on disk first: who takes it up need not ask what is known."""
+        driver = self._drivers.get(run.id)
+        try:
+            await run.close()
+            if driver is not None and driver.lost is None and driver.log.behind:
+                self._writer.dirty(driver.log)  # Ctrl-C may have come before the writer put it back
+                with contextlib.suppress(KedgeError, TimeoutError):
+                    await asyncio.wait_for(driver.durable(), SHUTDOWN_GRACE_S)
+        finally:
+            self._retire(run)
 
     def _retire(self, run: Run) -> None:
         """Keep nothing of a run that needs no driver any more: an engine may see many in its life."""
@@ -318,8 +360,11 @@ class Engine:
             return  # done already; it may have been taken up anew since
         del self._runs[run.id]
         driver = self._drivers.pop(run.id)
+        driver.leave()
         with contextlib.suppress(KedgeError):  # a lock left behind goes with the process
             self._opened().release(driver.log.lease)
+        if armed:
+            reach("control.retired")
         self._leave(run.see_off())
 
     def _leave(self, ending: Coroutine[Any, Any, None]) -> None:
@@ -428,6 +473,8 @@ class Engine:
             if run.driven or run.id in self._runs:
                 kept.append(run)
                 continue
+            if armed:
+                reach("control.prune.chosen")
             try:
                 if not dry_run:
                     journal.delete([run.id])
@@ -437,6 +484,8 @@ class Engine:
                 gone.append(run)
         # Giving space back rewrites the file, and a run that is driven would have to wait for that.
         idle = not (dry_run or self._runs or any(run.driven for run in listed))
+        if armed:
+            reach("control.prune.deleted")
         freed = journal.vacuum() if gone and idle else 0
         return Pruned(runs=tuple(gone), kept=tuple(kept), freed_bytes=freed)
 
@@ -453,6 +502,8 @@ class Engine:
             self._retire(run)
         if self._opened().head(id_) is None:
             raise self._unknown(id_)
+        if armed:
+            reach("control.delete.before")
         self._opened().delete([id_])
 
     def _refuse_live(self, run_id: str) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from kedge.base.codec import UNREADABLE
 from kedge.flow.state import RunState
 from kedge.flow.words import ENDED
 from kedge.journal.entry import Head
@@ -114,7 +115,9 @@ def info(head: Head, driven: Callable[[str], bool]) -> RunInfo:
     damaged = head.damaged
     try:
         line = _decode(head.headline) if head.headline else Headline(status="unknown")
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        moment(line.started_at)
+        moment(line.ended_at)
+    except (*UNREADABLE, ValueError, OverflowError, OSError) as error:
         line = Headline(status="unknown")
         damaged = damaged or f"its line in the list cannot be read: {error}"
     status = "damaged" if damaged else line.status

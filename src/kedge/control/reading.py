@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kedge.base.errors import StoreDamaged
+from kedge.base.errors import StoreDamaged, StoreError
 from kedge.engine.ports import Journal
-from kedge.engine.recovery import decode
+from kedge.engine.recovery import check_items, decode, senseless
 from kedge.flow.events import RunEnded, RunStarted
 from kedge.journal.entry import Entry
 from kedge.plan.model import Plan
@@ -58,7 +58,20 @@ class Reader:
                 raise StoreDamaged(
                     "the log does not begin with RunStarted", run_id=self._run_id, seq=entry.seq
                 )
-            self._narrator = Narrator(self._run_id, _decode_plan(self._journal.blob(event.plan)))
+            self._narrator = self._begin(event, entry)
         self._seq = entry.seq
         self.ended = isinstance(event, RunEnded)
-        return self._narrator.tell(entry.seq, entry.at, event)
+        try:
+            check_items(event, self._journal.blob)
+            return self._narrator.tell(entry.seq, entry.at, event)
+        except StoreError:
+            raise
+        except Exception as error:
+            raise senseless(self._run_id, entry, error) from error
+
+    def _begin(self, event: RunStarted, entry: Entry) -> Narrator:
+        raw = self._journal.blob(event.plan)
+        try:
+            return Narrator(self._run_id, _decode_plan(raw))
+        except Exception as error:
+            raise senseless(self._run_id, entry, error) from error

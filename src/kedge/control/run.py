@@ -6,16 +6,34 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
+
 from kedge.base.clock import Clock
+from kedge.base.errors import BadInput, Refused
 from kedge.control.follow import Callback, Feed, Level, Subscription, check_callback, check_level
 from kedge.engine.driver import Driver
 from kedge.engine.ports import Journal
-from kedge.flow.inputs import Command
+from kedge.flow import commands as cmd
 from kedge.flow.result import RunResult
 from kedge.flow.state import RunState
 from kedge.flow.words import RunStatus
 from kedge.plan.model import Plan
 from kedge.views.narrate import RunEvent
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What became of a command."""
+
+    taken: bool
+    """It is done, or under way."""
+    why: str = ""
+    """Why it was refused."""
+    code: str = ""
+    """The same, for programs."""
+    allowed: tuple[str, ...] = ()
+    """What could have been asked."""
+    version: int = 0
+    """Of the plan that the run follows after it."""
 
 
 class Run:
@@ -80,21 +98,29 @@ class Run:
             await asyncio.gather(*(subscription.finish() for subscription in self._subscriptions))
         return RunResult(self._driver.state, self.plan_id)
 
+    async def send(self, command: cmd.Command) -> Decision:
+        """Ask something of the run: what was decided, once that is on disk, and why."""
+        try:
+            await self._driver.send(command)
+        except (Refused, BadInput) as refusal:
+            return Decision(False, str(refusal), refusal.code, refusal.allowed, self.state.version)
+        return Decision(True, version=self.state.version)
+
     async def pause(self, by: str = "") -> None:
         """Start nothing new; what runs goes on."""
-        await self._driver.send(Command("pause", by=by))
+        await self._driver.send(cmd.Pause(by=by))
 
     async def unpause(self, by: str = "") -> None:
         """Lift a pause."""
-        await self._driver.send(Command("unpause", by=by))
+        await self._driver.send(cmd.Unpause(by=by))
 
     async def cancel(self, reason: str = "", by: str = "") -> None:
         """Stop what runs and end the run. What is done stays done."""
-        await self._driver.send(Command("cancel", by=by, reason=reason))
+        await self._driver.send(cmd.Cancel(by=by, reason=reason))
 
     async def answer(self, question: str, answer: str, value: Any = None, by: str = "") -> None:
         """Answer an open question; each takes one answer."""
-        await self._driver.send(Command("answer", by=by, question=question, answer=answer, value=value))
+        await self._driver.send(cmd.Answer(by=by, question=question, answer=answer, value=value))
 
     async def close(self) -> None:
         """Let go of it here. It stays in the store and can be resumed."""

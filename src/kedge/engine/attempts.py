@@ -21,9 +21,10 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from kedge.base.codec import encode
-from kedge.base.errors import NotDone, ToolError
+from kedge.base.errors import NotDone
+from kedge.base.failpoints import armed, reach
 from kedge.base.limits import Limits
-from kedge.engine.failures import failure_of, not_called, short
+from kedge.engine.failures import failure_of, not_begun, not_called, short, too_large
 from kedge.engine.gates import Gates
 from kedge.engine.processes import Processes
 from kedge.engine.stall import StallWatch
@@ -182,7 +183,7 @@ class Attempts:
         workshop.runs.add(self)
         self._give = workshop.gates.give
         self._live: dict[str, Attempt] = {}
-        self._given_up: set[asyncio.Task[None]] = set()
+        self._given_up: dict[asyncio.Task[None], None] = {}
         """Tasks that ignore being cancelled."""
         self._none_live: asyncio.Event | None = None
         self._callees: dict[str | None, Callee] = {}
@@ -207,6 +208,8 @@ class Attempts:
 
     def start(self, step: StepState, args: bytes) -> None:
         """Make a call."""
+        if armed:
+            reach("attempts.start")
         name = step.node.step.tool
         callee = self._callees.get(name) or self._callee(name)
         if isinstance(callee, Failure):
@@ -227,7 +230,7 @@ class Attempts:
         self._live[path] = attempt
         context = None
         if callee.wants_context:
-            context = attempt.context = self._context(attempt, step)
+            context = attempt.context = self._context(attempt, step, args)
         if is_async:
             attempt.task = self._loop.create_task(self._run(attempt, prepared, context))
             if not self._stall.watching:
@@ -265,13 +268,15 @@ class Attempts:
         self._give(step.node)
         self._put(Raised(step.path, step.starts, failure))
 
-    def _context(self, attempt: Attempt, step: StepState) -> Context:
+    def _context(self, attempt: Attempt, step: StepState, args: bytes) -> Context:
         run_id = self.run_id
         generation, iteration = step.generation, step.iteration
 
         def key() -> str:
-            text = f"{run_id}\n{attempt.path}\n{generation}\n{iteration}"
-            return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+            # The arguments are part of it: a step that is tried again after its plan was changed, or with
+            # what a person wrote instead, makes another call, and must not be given the first one's result.
+            text = f"{run_id}\n{attempt.path}\n{generation}\n{iteration}\n"
+            return hashlib.blake2b(text.encode() + args, digest_size=16).hexdigest()
 
         return Context(attempt, run_id, attempt.path, step.attempt, key)
 
@@ -289,13 +294,13 @@ class Attempts:
 
     async def _run_process(self, attempt: Attempt, step: StepState, args: bytes) -> None:
         callee = attempt.callee
-        context = attempt.context or self._context(attempt, step)
+        context = attempt.context or self._context(attempt, step, args)
         try:
             raw = await self.workshop.processes.call(callee.tool, args, context, attempt)
         except BaseException as error:
             if self._loop.is_closed():
                 raise
-            self._over(attempt, None, error if attempt.began else _not_begun(error))
+            self._over(attempt, None, error if attempt.began else not_begun(error))
         else:
             self._over(attempt, raw, None)
 
@@ -306,7 +311,11 @@ class Attempts:
         try:
             if attempt.verdict is not None or self.closed:
                 raise NotDone("it was told to stop before a thread was free for it")
+            if armed:
+                reach("attempts.thread.begun")
             raw = encode(attempt.callee.invoke(prepared, context))
+            if armed:
+                reach("attempts.thread.returned")
         except BaseException as error:  # also SystemExit: it ends the step, not the thread
             failed = error
         if attempt.abandoned:
@@ -315,6 +324,8 @@ class Attempts:
 
     def _over(self, attempt: Attempt, raw: bytes | None, error: BaseException | None) -> None:
         """The call came to an end, by itself or because it was told to."""
+        if armed:
+            reach("attempts.over")
         if self._live.get(attempt.path) is attempt:
             del self._live[attempt.path]
             self._give(attempt.node, failure_of(error).category if error is not None else "")
@@ -322,7 +333,7 @@ class Attempts:
                 self._none_live.set()
         if raw is not None:
             if len(raw) > self._result_bytes:
-                error = _too_large(len(raw), self._result_bytes)
+                error = too_large(len(raw), self._result_bytes)
             else:
                 put = self._put if self._live else self._put_now
                 put(Returned(attempt.path, attempt.starts, raw))
@@ -380,6 +391,8 @@ class Attempts:
     def _cancel(self, attempt: Attempt, verdict: Failure, now_s: float) -> None:
         if attempt.verdict is not None:
             return
+        if armed:
+            reach("attempts.cancel")
         attempt.verdict = verdict
         attempt.stop_s = now_s + GRACE_S
         self._stop(attempt)
@@ -399,6 +412,8 @@ class Attempts:
 
     def _abandon(self, attempt: Attempt) -> None:
         """It was told to stop and does not: go on without it."""
+        if armed:
+            reach("attempts.abandoned")
         del self._live[attempt.path]
         verdict = attempt.verdict
         self._give(attempt.node, verdict.category if verdict else "cancelled")
@@ -406,17 +421,18 @@ class Attempts:
         if attempt.task is None:
             self.workshop.threads.give_up()
         else:
-            self._given_up.add(attempt.task)
-            attempt.task.add_done_callback(self._given_up.discard)
+            self._given_up[attempt.task] = None
+            attempt.task.add_done_callback(self._given_up.pop)
         if verdict is not None:
             self._put(Raised(attempt.path, attempt.starts, verdict, _jitter(attempt)))
 
-    def cancel_all(self, why: str) -> None:
-        """Tell every call to stop."""
+    def cancel(self, why: str, which: Callable[[str], bool] | None = None) -> None:
+        """Tell calls to stop: those of the paths that `which` says, all if it is not given."""
         now_s = self._loop.time()
         verdict = Failure(category="cancelled", code="cancelled", message=why)
         for attempt in list(self._live.values()):
-            self._cancel(attempt, verdict, now_s)
+            if which is None or which(attempt.path):
+                self._cancel(attempt, verdict, now_s)
         if self._live:
             self._watch_at(now_s + GRACE_S)
 
@@ -458,7 +474,7 @@ class Attempts:
             if attempt.task is None:
                 self.workshop.threads.give_up()
             else:
-                self._given_up.add(attempt.task)
+                self._given_up[attempt.task] = None
         self._live.clear()
         await self.end_given_up()
 
@@ -473,20 +489,6 @@ class Attempts:
             task.cancel()
         if stubborn:
             await asyncio.wait(stubborn, timeout=CLOSED_S)
-
-
-def _not_begun(error: BaseException) -> BaseException:
-    if isinstance(error, asyncio.CancelledError):
-        return NotDone("it was told to stop before a process was free for it")
-    return error
-
-
-def _too_large(size: int, limit: int) -> ToolError:
-    return ToolError(
-        f"the result is {size:,} bytes, the limit result_bytes is {limit:,}",
-        "limit",
-        remedy="return less, or write a file and return its path",
-    )
 
 
 def _jitter(attempt: Attempt) -> float:

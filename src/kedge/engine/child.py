@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import IO, NamedTuple, cast
 
 from kedge.base.errors import KedgeError, NotDone
+from kedge.base.failpoints import armed, reach
 from kedge.engine.frames import Call, Deframer, Ended, Message, Report, Started, frame
 from kedge.tools.context import Sink
 
@@ -77,6 +78,8 @@ class Child(asyncio.SubprocessProtocol):
         if isinstance(stdin, asyncio.WriteTransport):
             stdin.write(frame(call, len(args)))
             stdin.write(args)
+            if armed:
+                reach("processes.sent")
         if self._exited.is_set():
             self._fail()
         try:
@@ -92,6 +95,8 @@ class Child(asyncio.SubprocessProtocol):
             self._sink.report(message.kind, message.data)
         elif isinstance(message, Started):
             self.started = True
+            if armed:
+                reach("processes.started")
         elif isinstance(message, Ended):
             answer.set_result((message, payload))
 
@@ -170,12 +175,16 @@ class Child(asyncio.SubprocessProtocol):
             self.idle_timer.cancel()
         try:
             self._end_group(gently=True)
+            if armed:
+                reach("processes.told_to_end")
             if not await _within(GRACE_S, self._exited):
                 self._end_group()
                 await _within(REAP_S, self._exited)
         finally:
             self._transport.close()
             self._lifeline.close()
+            if armed:
+                reach("processes.ended")
         await _within(LINGER_S, self._closed)
         self._on_ended(self)
 

@@ -19,14 +19,16 @@ import msgspec
 
 from kedge.base.clock import Clock
 from kedge.base.errors import InternalError, KedgeError
+from kedge.base.failpoints import armed, reach
 from kedge.engine.attempts import Attempts, Workshop
 from kedge.engine.log import RunLog
 from kedge.engine.writer import MAX_BEHIND_EVENTS, Writer
+from kedge.flow.commands import Cancel, Command
 from kedge.flow.decide import decide
 from kedge.flow.due import due, next_wake
 from kedge.flow.events import RunCancelling, StepInterrupted
-from kedge.flow.inputs import Command, Exhausted, Input, Raised, Ticked
-from kedge.flow.state import RunState
+from kedge.flow.inputs import Exhausted, Input, Raised, Ticked
+from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Launch, Turn
 from kedge.flow.words import Failure, RunStatus, StepStatus
 
@@ -85,6 +87,7 @@ class Driver:
         self._looked_s = self._loop.time()
         self._resting_since_s: float | None = None
         """Since when only people can move it: that time does not count as used up."""
+        self._version = state.version
         self.lost: Exception | None = None
         """Why this driver can go on no more."""
         self.stopped = False
@@ -108,6 +111,8 @@ class Driver:
         """Something happened: it will be looked at in the next turn."""
         self._intake.append(given)
         if not self._scheduled:
+            if armed:
+                reach("driver.input")
             self._scheduled = True
             self._loop.call_soon(self._turn, context=self._context)
 
@@ -133,10 +138,12 @@ class Driver:
         self._check()
         receipt = Receipt(command, self._loop.create_future())
         self.put(receipt)
-        if command.kind == "cancel" and self._writer.full:
+        if isinstance(command, Cancel) and self._writer.full:
             # Its turn comes when there is room. What runs is to stop now; it will find the command before it.
-            self.attempts.cancel_all("the run was cancelled")
+            self.attempts.cancel("the run was cancelled")
         await receipt.decided
+        if armed:
+            reach("driver.command.durable")
 
     # --- the turn
 
@@ -182,6 +189,8 @@ class Driver:
                 given = intake.popleft()
                 if type(given) is Receipt:
                     self._decide_command(turn, given)
+                    if armed:
+                        reach("driver.command.decided")
                 else:
                     decide(turn, given)  # type: ignore[arg-type]
             if not self.draining:
@@ -217,6 +226,8 @@ class Driver:
     def _append(self, turn: Turn) -> None:
         log, state = self.log, self.state
         log.append(turn.events, turn.now, turn.blobs)
+        if armed:
+            reach("driver.appended")
         start = self.attempts.start
         launches, turn.launches = turn.launches, []
         for launch in launches:
@@ -225,11 +236,16 @@ class Driver:
             else:
                 start(launch[0], launch[1])
         if state.cancelling and any(type(event) is RunCancelling for event in turn.events):
+            if armed:
+                reach("driver.cancel.calls")
             self._drop_held()
-            self.attempts.cancel_all("the run was cancelled")
+            self.attempts.cancel("the run was cancelled")
         # Only now: the writer may commit at once, and what is held by then is what that commit lets go.
         if not log.queued or log.seq - log.durable_seq >= MAX_BEHIND_EVENTS:
             self._writer.dirty(log)
+        if state.version != self._version:
+            self._version = state.version
+            self._stop_unwanted()
         if log.size >= state.max_journal_bytes:
             self._exhaust("journal_bytes", log.size)
         if self.on_events is not None:
@@ -237,15 +253,30 @@ class Driver:
 
     def _exhaust(self, limit: str, value: float) -> None:
         if self.state.end is None and not self.state.blocked_by:
+            if armed:
+                reach("driver.exhausted")
             self.put(Exhausted(limit, value))
 
     def _drop_held(self) -> None:
         """Calls that were announced and not made: they certainly did nothing."""
         while self._held:
-            step, _, _ = self._held.popleft()
-            self._gates.give(step.node)
-            failure = Failure(category="cancelled", code="cancelled", message="cancelled", not_done=True)
-            self.put(Raised(step.path, step.starts, failure))
+            self._take_down(self._held.popleft()[0])
+
+    def _take_down(self, step: StepState) -> None:
+        self._gates.give(step.node)
+        failure = Failure(category="cancelled", code="cancelled", message="cancelled", not_done=True)
+        self.put(Raised(step.path, step.starts, failure))
+
+    def _stop_unwanted(self) -> None:
+        """The plan was changed: calls that it wants no more are told to stop."""
+        held, self._held = self._held, deque()
+        for launch in held:
+            if launch[0].unwanted:
+                self._take_down(launch[0])
+            else:
+                self._held.append(launch)
+        steps = self.state.steps
+        self.attempts.cancel("the plan was changed", lambda path: path in steps and steps[path].unwanted)
 
     def _poke(self) -> None:
         self.put(Ticked())
@@ -304,6 +335,8 @@ class Driver:
         self._run_alarm = self._loop.call_later(left_s, self._watch_run_time)
 
     def _on_timer(self) -> None:
+        if armed:
+            reach("driver.timer")
         self._timer, self._wake_at = None, None
         self.put(Ticked())
 
@@ -319,17 +352,24 @@ class Driver:
         durable = self.log.durable_seq
         while self._held and self._held[0][2] <= durable:
             step, args, _ = self._held.popleft()
+            if armed:
+                reach("driver.held.released")
             self.attempts.start(step, args)
         while self._promised and self._promised[0][0] <= durable:
             future = self._promised.popleft()[1]
+            if armed:
+                reach("driver.promise.due")
             if not future.done():
                 future.set_result(None)
         self._tell_followers()  # of what they are told only when it is on disk
         if self.state.end is not None and durable == self.log.seq:
-            self.stop_alarms()
-            self.attempts.leave()
+            if armed:
+                reach("driver.ended.durable")
+            self.leave()
             self._tell_idle()
             self.on_ended()
+            if armed:
+                reach("driver.ended.told")
 
     def _tell_followers(self) -> None:
         if self.on_events is not None:
@@ -353,6 +393,8 @@ class Driver:
         """The run cannot be driven on here: say so to everybody who waits."""
         if self.lost is not None:
             return
+        if armed:
+            reach("driver.lost")
         self.lost = error
         self.stopped = True
         _log.error(
@@ -362,7 +404,7 @@ class Driver:
         )  # fmt: skip
         self.stop_alarms()
         self._drop_held()
-        self.attempts.cancel_all("its driver stopped")
+        self.attempts.cancel("its driver stopped")
         _refuse([r for r in self._intake if type(r) is Receipt], error)
         for _, future in self._promised:
             if not future.done():
@@ -397,9 +439,10 @@ class Driver:
             if self.lost is not None:
                 raise self.lost
             if self.stopped or not (self._moves_by_itself or self._intake):
-                if not self.stopped and self.log.behind:
-                    await self.durable()
-                return
+                if self.stopped or not self.log.behind:
+                    return
+                await self.durable()
+                continue  # it may have been moved meanwhile: what it came to then need not be on disk
             future: asyncio.Future[None] = self._loop.create_future()
             self._idle.append(future)
             await future
@@ -412,6 +455,8 @@ class Driver:
 
     async def drain(self, grace_s: float) -> None:
         """Start nothing more, and give what runs some time to end."""
+        if armed:
+            reach("driver.drain")
         self.draining = True
         deadline = self._loop.time() + grace_s
         while (len(self.attempts) or self._held) and self._loop.time() < deadline:  # noqa: ASYNC110
@@ -425,6 +470,8 @@ class Driver:
         while self._held:
             self._gates.give(self._held.popleft()[0].node)
         await self.attempts.close()
+        if armed:
+            reach("driver.close.calls_ended")
         if not self.stopped and self._intake:
             self._turn_now()  # what came back in the meantime
         if self.lost is None:
@@ -445,7 +492,14 @@ class Driver:
                 turn.emit(StepInterrupted(path=path))
         if turn.events:
             self.log.append(turn.events, turn.now, turn.blobs)
+            if armed:
+                reach("driver.close.taken_back")
             self._writer.dirty(self.log)
+
+    def leave(self) -> None:
+        """The run needs no driver any more: nothing wakes it, and nobody need know of it."""
+        self.stop_alarms()
+        self.attempts.leave()
 
     def stop_alarms(self) -> None:
         """Nothing more is due at any time."""

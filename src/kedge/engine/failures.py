@@ -116,3 +116,19 @@ def _trace(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not any(room in f.filename for room in _OUR_FRAMES)]
     return short("\n".join(f"{f.filename}:{f.lineno} in {f.name}" for f in own[-TRACE_LINES:]))
+
+
+def not_begun(error: BaseException) -> BaseException:
+    """What ended a call that no process was free for."""
+    if isinstance(error, asyncio.CancelledError):
+        return NotDone("it was told to stop before a process was free for it")
+    return error
+
+
+def too_large(size: int, limit: int) -> ToolError:
+    """A result that is longer than a step's may be."""
+    return ToolError(
+        f"the result is {size:,} bytes, the limit result_bytes is {limit:,}",
+        "limit",
+        remedy="return less, or write a file and return its path",
+    )

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from kedge.base.codec import UNREADABLE
 from kedge.base.errors import KedgeError
 from kedge.flow.words import Failure
 from kedge.tools.source import ToolSource
@@ -99,7 +100,7 @@ def message_of(head: bytes | memoryview) -> Message:
     """The message in a frame."""
     try:
         return _decode(head)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise KedgeError(f"a frame holds no message of ours: {error}", code="broken_frame") from None
 
 

@@ -65,7 +65,8 @@ class Gates:
         self._free = parallel_total
         self._resources = dict(resources or {})
         self._in_flight: defaultdict[str, int] = defaultdict(int)
-        self._waiting: set[Callable[[], None]] = set()
+        self._waiting: dict[Callable[[], None], None] = {}
+        """In the order in which they came."""
 
     def take(self, node: Node) -> str:
         """Take a place for one call of `node`; the name of what has none left, or ""."""
@@ -110,7 +111,7 @@ class Gates:
                 self._windows[f"resource {resource}"].give(failed_as)
             self._adapt(name, failed_as, self._in_flight[name])
         if self._waiting:
-            waiting, self._waiting = self._waiting, set()
+            waiting, self._waiting = self._waiting, {}
             for wake in waiting:
                 wake()
 
@@ -140,4 +141,4 @@ class Gates:
 
     def when_given(self, wake: Callable[[], None]) -> None:
         """Call back once when any place is given back: for drivers whose steps wait for one."""
-        self._waiting.add(wake)
+        self._waiting[wake] = None

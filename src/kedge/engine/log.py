@@ -6,11 +6,11 @@ the last one on disk; the writer moves the second after the first.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from struct import Struct
 from zlib import crc32
 
+from kedge.base.clock import Clock
 from kedge.flow.events import Event, encode_event
 from kedge.journal.entry import Append, Entry, Lease
 
@@ -23,7 +23,8 @@ _header = Struct(">QQQ").pack
 class RunLog:
     """The tail of one run's log."""
 
-    def __init__(self, lease: Lease, seq: int, chain: int, size: int) -> None:
+    def __init__(self, lease: Lease, seq: int, chain: int, size: int, clock: Clock) -> None:
+        self._now_s = clock.monotonic_s
         self.lease = lease
         self.seq = seq
         self.durable_seq = seq
@@ -55,7 +56,7 @@ class RunLog:
     def append(self, events: Sequence[Event], at: int, blobs: dict[str, bytes]) -> None:
         """Number and chain `events`. They are not on disk before the writer says so."""
         if self.seq == self.durable_seq:
-            self.oldest_s = time.monotonic()
+            self.oldest_s = self._now_s()
         seq, chain, size = self.seq, self.chain, self.size
         if blobs:  # before the events that name them: no commit must find those alone
             self.blobs.update(blobs)
@@ -92,7 +93,7 @@ class RunLog:
         if append.entries:
             self.durable_seq = append.entries[-1].seq
             if self.durable_seq < self.seq:
-                self.oldest_s = time.monotonic()
+                self.oldest_s = self._now_s()
             if len(self.tail) > 2 * TAIL_EVENTS + self.behind:
                 self.tail = self.tail[-TAIL_EVENTS - self.behind :]
         self.on_durable()

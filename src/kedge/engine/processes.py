@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from kedge.base.errors import BadInput, NotDone, ToolError
+from kedge.base.failpoints import armed, reach
 from kedge.base.limits import DEFAULT_LIMITS
 from kedge.engine import process_child
 from kedge.engine.child import Child, Setting, spawn
@@ -71,6 +72,8 @@ class Processes:
             sink.report("began", {})
             try:
                 ended, raw = await child.run(self._call(tool, source, context), args, sink)
+                if armed:
+                    reach("processes.answered")
             except BaseException:
                 await child.end()
                 raise
@@ -111,6 +114,8 @@ class Processes:
         child = None if self._closed else await spawn(setting, self._result_bytes, self._ended)
         if child is not None:
             self._alive.add(child)
+            if armed:
+                reach("processes.spawned")
         if child is None or self._closed:
             if child is not None:
                 await child.end()
@@ -121,6 +126,8 @@ class Processes:
         if self._closed or not child.usable:
             child.end_soon()
             return
+        if armed:
+            reach("processes.kept")
         self._idle.append(child)
         child.idle_timer = asyncio.get_running_loop().call_later(IDLE_S, child.end_soon)
 

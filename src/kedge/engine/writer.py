@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from kedge.base.errors import InternalError, NotOwner, StoreDamaged, StoreFull
+from kedge.base.clock import Clock
+from kedge.base.errors import InternalError, NotOwner, StoreDamaged, StoreError, StoreFull
+from kedge.base.failpoints import armed, reach
 from kedge.engine.log import RunLog
 from kedge.engine.ports import Journal
 from kedge.journal.entry import Append
@@ -39,8 +40,9 @@ _log = logging.getLogger("kedge.writer")
 class Writer:
     """Commits what the logs of this process hold back."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
+        self._now_s = clock.monotonic_s
         self._loop = asyncio.get_running_loop()
         self._dirty: dict[str, RunLog] = {}
         self._thread: ThreadPoolExecutor | None = None
@@ -82,7 +84,7 @@ class Writer:
         """Where commits are made in the loop, the alarm sees to it that none is."""
         if not (self._busy or self.full) or log.seq == log.durable_seq:
             return False
-        return time.monotonic() - log.oldest_s >= MAX_BEHIND_S
+        return self._now_s() - log.oldest_s >= MAX_BEHIND_S
 
     def when_written(self, callback: Callable[[], object]) -> None:
         """Call back once after the next commit."""
@@ -108,6 +110,8 @@ class Writer:
             return
         batch = [(log, log.pending()) for log in self._dirty.values()]
         self._dirty = {}
+        if armed:
+            reach("writer.flush")
         if self._is_quick():
             try:
                 self._commit(batch, INLINE_BUSY_S)
@@ -115,12 +119,17 @@ class Writer:
                 if getattr(error, "code", "") != "store_busy":
                     self._failed(batch, error)
                     return
+            except BaseException:
+                self._interrupted(batch)
+                raise
             else:
                 self._written(batch)
                 return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "kedge-writer")
         self._busy = True
+        if armed:
+            reach("writer.thread.handed")
         future = self._loop.run_in_executor(self._thread, self._commit, batch, BUSY_S)
         future.add_done_callback(lambda done: self._thread_done(batch, done.exception()))
 
@@ -135,15 +144,17 @@ class Writer:
         return quick
 
     def _commit(self, batch: list[tuple[RunLog, Append]], patience_s: float) -> None:
-        started = time.perf_counter()
+        started = self._now_s()
         self._journal.commit([append for _, append in batch], patience_s)
-        took = time.perf_counter() - started
+        took = self._now_s() - started
         for _, append in batch:  # many rows take time without being the disk's doing: about 2 µs each
             took -= len(append.entries) * 2e-6
         self._sync_s = min(max(1e-6, took), self._sync_s * 1.25)
 
     def _thread_done(self, batch: list[tuple[RunLog, Append]], error: BaseException | None) -> None:
         self._busy = False
+        if armed:
+            reach("writer.thread.back")
         if error is None:
             self._written(batch)
         elif isinstance(error, Exception):
@@ -154,6 +165,8 @@ class Writer:
             self.flush_soon()
 
     def _written(self, batch: list[tuple[RunLog, Append]]) -> None:
+        if armed:
+            reach("writer.committed")
         if self._said_full:
             self._said_full = False
             _log.warning("the store has room again, runs go on", extra={"action": "store_has_room"})
@@ -162,6 +175,8 @@ class Writer:
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
             callback()
+        if armed:
+            reach("writer.told")
 
     def _failed(self, batch: list[tuple[RunLog, Append]], error: Exception) -> None:
         if isinstance(error, StoreFull):
@@ -176,6 +191,8 @@ class Writer:
     def _one_by_one(self, batch: list[tuple[RunLog, Append]]) -> None:
         """One of the runs has another owner, or is damaged: the others must not suffer for it."""
         for pair in batch:
+            if armed:
+                reach("writer.one_by_one")
             try:
                 self._commit([pair], BUSY_S)
             except Exception as error:
@@ -187,20 +204,42 @@ class Writer:
         if not self._said_full:
             self._said_full = True
             _log.warning("store full, runs wait: %s", error, extra={"action": "store_full"})
+        if armed:
+            reach("writer.full.held")
         self.full = str(error)
-        for log, _ in batch:
-            self._dirty[log.lease.run_id] = log
-            log.queued = True
+        self._put_back([log for log, _ in batch])
         if self._retry is None and not self._closed:
             self._retry = self._loop.call_later(FULL_RETRY_S, self._try_again)
 
+    def _put_back(self, logs: list[RunLog]) -> None:
+        """They have something to write, as before."""
+        for log in logs:
+            self._dirty[log.lease.run_id] = log
+            log.queued = True
+
+    def _interrupted(self, batch: list[tuple[RunLog, Append]]) -> None:
+        """Ctrl-C in the middle of a commit. It comes when the disk has answered, so most often it is done."""
+        for log, append in batch:
+            try:
+                head = self._journal.head(append.run_id)
+            except StoreError:
+                head = None
+            if append.entries and head is not None and head.seq == append.entries[-1].seq:
+                log.written(append)
+            else:
+                self._put_back([log])
+
     def _try_again(self) -> None:
+        if armed:
+            reach("writer.full.retry")
         self._retry = None
         self.full = ""
         self.flush()
 
     async def close(self) -> None:
         """Write what is left, then stop."""
+        if armed:
+            reach("writer.close")
         self._closed = True
         if self._retry is not None:
             self._retry.cancel()

@@ -8,6 +8,7 @@ from kedge.base.codec import decode, encode
 from kedge.base.errors import BadInput
 from kedge.flow import events as ev
 from kedge.flow.conclude import conclude
+from kedge.flow.failing import fail
 from kedge.flow.names import result_bytes
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.turn import Turn
@@ -38,7 +39,7 @@ def _close_items(turn: Turn, step: StepState, items: list[StepState]) -> None:
     if items and not failed and not done:
         turn.emit(ev.StepSkipped(path=step.path, reason="empty"))
         return
-    if failed and (step.node.required or not done):
+    if failed and (step.required or not done):
         paths = ", ".join(item.path for item in failed[:5]) + (" …" if len(failed) > 5 else "")
         first = failed[0].error
         failure = Failure(
@@ -47,7 +48,7 @@ def _close_items(turn: Turn, step: StepState, items: list[StepState]) -> None:
             message=f"{len(failed)} of {len(items)} items failed: {paths}",
             classified=True,
         )
-        turn.emit(ev.StepFailed(path=step.path, error=failure))
+        fail(turn, step, failure)
         return
     turn.emit(ev.StepSucceeded(path=step.path, version=turn.state.version))
 
@@ -88,7 +89,7 @@ def _fail_composite(turn: Turn, step: StepState, failed: list[StepState]) -> Non
         at = turn.now + int(wait_s * 1000)
         turn.emit(ev.RetryScheduled(path=step.path, attempt=step.attempt + 1, error=failure, at=at))
         return
-    turn.emit(ev.StepFailed(path=step.path, error=failure))
+    fail(turn, step, failure)
 
 
 # --- the run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kedge.base.errors import BadInput
 from kedge.flow import events as ev
+from kedge.flow.failing import fail
 from kedge.flow.names import bytes_of, resolver
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
@@ -20,7 +21,7 @@ def conclude(turn: Turn, step: StepState, raw: bytes, *, empty: bool = False) ->
     loop = node.step.loop
     failure = _unmet(turn.state, step, raw) if node.expect is not None and not empty else None
     if failure is not None:
-        turn.emit(ev.StepFailed(path=step.path, error=failure))
+        fail(turn, step, failure)
         return
     if empty and (loop is None or step.iteration + 1 >= loop.times):
         turn.emit(ev.StepSkipped(path=step.path, reason="empty"))
@@ -31,12 +32,12 @@ def conclude(turn: Turn, step: StepState, raw: bytes, *, empty: bool = False) ->
         except BadInput as error:
             text = f"until: {error}"
             failure = Failure(category="invalid_input", code=error.code, message=text, classified=True)
-            turn.emit(ev.StepFailed(path=step.path, error=failure))
+            fail(turn, step, failure)
             return
         if again is None:
             text = f"`until` was not met after {loop.times} rounds"
             failure = Failure(category="permanent", code="until_not_met", message=text, classified=True)
-            turn.emit(ev.StepFailed(path=step.path, error=failure))
+            fail(turn, step, failure)
             return
         if again:
             value, blob = turn.store(raw)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kedge.base.codec import encode
-from kedge.base.errors import BadInput, NotFound, Refused
+from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
+from kedge.flow.approvals import ask_person
 from kedge.flow.conclude import conclude, succeed
-from kedge.flow.state import Question, RunState, StepState
+from kedge.flow.failing import ask_what_to_do, fail, question_id
+from kedge.flow.names import render_args
+from kedge.flow.state import RunState, StepState
+from kedge.flow.steer import steer
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure, Outcome, StepStatus
 
@@ -34,8 +37,8 @@ def decide(turn: Turn, given: inp.Input) -> None:
             _returned(turn, given)
         case inp.Raised():
             _raised(turn, given)
-        case inp.Command():
-            _command(turn, given)
+        case cmd.Order():
+            steer(turn, given)
         case inp.Reported():
             if _attempt(turn.state, given.path, given.starts) is not None:
                 turn.emit(ev.Discovered(path=given.path, what=given.what, need=given.need))
@@ -79,7 +82,7 @@ def _raised(turn: Turn, given: inp.Raised) -> None:
         if not certain:
             return
         _close_doubt(turn, step, "failed", "late failure")
-    elif state.cancelling and (certain or step.node.effect != "effect"):
+    elif (state.cancelling or step.unwanted) and (certain or step.node.effect != "effect"):
         turn.emit(ev.StepCancelled(path=step.path))
         return
     if step.node.effect == "effect" and not certain:
@@ -89,7 +92,7 @@ def _raised(turn: Turn, given: inp.Raised) -> None:
         at = turn.now + int(wait_s * 1000)
         turn.emit(ev.RetryScheduled(path=step.path, attempt=step.attempt + 1, error=error, at=at))
     else:
-        turn.emit(ev.StepFailed(path=step.path, error=error))
+        fail(turn, step, error)
 
 
 def _may_retry(step: StepState, error: Failure) -> bool:
@@ -117,7 +120,7 @@ def _ask_about(turn: Turn, step: StepState, why: str) -> None:
     tool = step.node.step.tool
     turn.emit(
         ev.QuestionAsked(
-            question=_question_id(turn.state),
+            question=question_id(turn.state),
             reason="in_doubt",
             path=step.path,
             text=f"Did {tool} (step {step.path}) have its effect? {why}",
@@ -133,14 +136,8 @@ def doubt_first(turn: Turn, step: StepState) -> None:
     _ask_about(turn, step, _LOST)
 
 
-def _question_id(state: RunState) -> str:
-    return f"q{len(state.questions) + 1}"
-
-
 def _close_doubt(turn: Turn, step: StepState, answer: str, by: str) -> None:
-    for id_, question in turn.state.questions.items():
-        if question.open and question.asked.path == step.path:
-            turn.emit(ev.QuestionAnswered(question=id_, answer=answer, by=by))
+    turn.emit(ev.QuestionAnswered(question=turn.state.asked_about[step.path], answer=answer, by=by))
 
 
 def _resumed(turn: Turn, given: inp.Resumed) -> None:
@@ -150,7 +147,8 @@ def _resumed(turn: Turn, given: inp.Resumed) -> None:
         return
     for step in [s for s in state.steps.values() if s.status is StepStatus.RUNNING and s.is_call]:
         if step.node.effect in RETRYABLE_UNASKED:
-            turn.emit(ev.StepInterrupted(path=step.path))
+            gone = ev.StepCancelled if step.unwanted else ev.StepInterrupted
+            turn.emit(gone(path=step.path))
         else:
             error = Failure(
                 category="in_doubt",
@@ -169,7 +167,7 @@ def _ask_about_tools(turn: Turn, changed: Mapping[str, str]) -> None:
     names = ", ".join(tools)
     turn.emit(
         ev.QuestionAsked(
-            question=_question_id(turn.state),
+            question=question_id(turn.state),
             reason="tool_changed",
             text=f"These tools with effects are not what they were when the run began: {names}. "
             "Go on with them?",
@@ -179,13 +177,22 @@ def _ask_about_tools(turn: Turn, changed: Mapping[str, str]) -> None:
     )
 
 
+def _ask_anew(turn: Turn, step: StepState) -> None:
+    if step.status is StepStatus.IN_DOUBT:
+        _ask_about(turn, step, _LOST)
+    elif step.held:
+        ask_what_to_do(turn, step, step.error.message if step.error is not None else _LOST)
+    elif step.status is StepStatus.WAITING and step.awaits == "approval":
+        ask_person(turn, step, render_args(turn.state, step) if step.node.calls else b"{}")
+
+
 def _salvaged(turn: Turn, given: inp.Salvaged) -> None:
     """Of what has effects and is not known to be done, nothing may start before somebody has looked."""
     state = turn.state
     asked = {question.asked.path for question in state.questions.values() if question.open}
     for step in list(state.steps.values()):
-        if step.status is StepStatus.IN_DOUBT and step.path not in asked:
-            _ask_about(turn, step, _LOST)  # the cut went between the doubt and its question, or its answer
+        if step.path not in asked:
+            _ask_anew(turn, step)  # the cut may have gone between what happened and its question
     open_ones = [
         step.path
         for step in state.root.steps
@@ -196,7 +203,7 @@ def _salvaged(turn: Turn, given: inp.Salvaged) -> None:
     named = ", ".join(open_ones[:_NAMED]) + (" …" if len(open_ones) > _NAMED else "")
     turn.emit(
         ev.QuestionAsked(
-            question=_question_id(state),
+            question=question_id(state),
             reason="salvaged",
             text=f"{given.lost} Steps with effects may have had them there: {named}. Ask about each call "
             "before it is made, go on as if none was made, or stop?",
@@ -219,10 +226,11 @@ def ask_limit(turn: Turn, limit: str, value: float) -> None:
     """A limit of the run is used up: nothing starts until somebody says how to go on."""
     state = turn.state
     allowed = state.limit(limit)
+    value = float(value)  # as it is when it is read back
     turn.emit(ev.LimitReached(limit=limit, value=value))
     turn.emit(
         ev.QuestionAsked(
-            question=_question_id(state),
+            question=question_id(state),
             reason="limit",
             limit=limit,
             used=value,
@@ -230,88 +238,3 @@ def ask_limit(turn: Turn, limit: str, value: float) -> None:
             options=("raise", "stop"),
         )
     )
-
-
-# --- commands
-
-
-def _command(turn: Turn, given: inp.Command) -> None:
-    state = turn.state
-    if state.end is not None:
-        raise Refused(f"the run has ended ({state.end})", code="run_ended", where=f"run {state.run_id}")
-    match given.kind:
-        case "pause":
-            if state.paused or state.cancelling:
-                raise Refused(
-                    f"the run is {state.status}", code="cannot_pause", allowed=["unpause", "cancel"]
-                )
-            turn.emit(ev.RunPaused(by=given.by))
-        case "unpause":
-            if not state.paused:
-                raise Refused(f"the run is {state.status}, not paused", code="not_paused", allowed=["pause"])
-            turn.emit(ev.RunUnpaused(by=given.by))
-        case "cancel":
-            if not state.cancelling:
-                turn.emit(ev.RunCancelling(by=given.by, reason=given.reason))
-        case "answer":
-            _answer(turn, given)
-
-
-def _answer(turn: Turn, given: inp.Command) -> None:
-    state = turn.state
-    question = state.questions.get(given.question)
-    if question is None:
-        raise NotFound(
-            f"run {state.run_id} has no question {given.question!r}",
-            code="unknown_question",
-            allowed=[id_ for id_, q in state.questions.items() if q.open],
-        )
-    if not question.open:
-        raise Refused(
-            f"question {given.question} was answered {question.answer!r}"
-            + (f" by {question.by}" if question.by else ""),
-            code="already_answered",
-        )
-    if given.answer not in question.asked.options:
-        raise BadInput(
-            f"{given.answer!r} does not answer question {given.question}",
-            code="unknown_answer",
-            allowed=question.asked.options,
-        )
-    if question.asked.reason == "in_doubt":
-        _answer_doubt(turn, given, question)
-        return
-    limit = None
-    if given.answer == "raise":
-        limit = _raised_limit(state, question, given)
-    turn.emit(ev.QuestionAnswered(question=given.question, answer=given.answer, by=given.by, limit=limit))
-
-
-def _raised_limit(state: RunState, question: Question, given: inp.Command) -> float:
-    current = state.limit(question.asked.limit)
-    if given.value is None:
-        return max(current, question.asked.used) * 2
-    if isinstance(given.value, bool) or not isinstance(given.value, int | float) or given.value <= current:
-        raise BadInput(
-            f"{given.value!r} does not raise the limit {question.asked.limit}, which is {current:,.10g}",
-            code="limit_value",
-            remedy="give a larger number, or none to double it",
-        )
-    return float(given.value)
-
-
-def _answer_doubt(turn: Turn, given: inp.Command, question: Question) -> None:
-    step = turn.state.steps[question.asked.path]
-    raw = encode(given.value)
-    result = ev.Raw(raw) if given.answer == "done" else ev.NONE
-    turn.emit(ev.QuestionAnswered(question=given.question, answer=given.answer, by=given.by, result=result))
-    error = step.error
-    if given.answer == "done":
-        conclude(turn, step, raw)
-    elif given.answer == "retry":
-        error = error or Failure(category="in_doubt", code="in_doubt", message="in doubt")
-        turn.emit(ev.RetryScheduled(path=step.path, attempt=step.attempt + 1, error=error, at=turn.now))
-    else:
-        said = f"{given.by or 'a person'} says that it did not happen"
-        failure = Failure(category="in_doubt", code="answered_failed", message=said, classified=True)
-        turn.emit(ev.StepFailed(path=step.path, error=failure))

@@ -12,10 +12,12 @@ from typing import Protocol, cast
 from kedge.base.codec import decode, digest, encode
 from kedge.base.errors import BadInput
 from kedge.flow import events as ev
+from kedge.flow.approvals import ask, binding, expire, must_ask
 from kedge.flow.closing import close
 from kedge.flow.conclude import conclude
 from kedge.flow.decide import ask_limit, doubt_first
-from kedge.flow.names import fill_hole, render_args, resolver
+from kedge.flow.failing import fail
+from kedge.flow.names import bytes_of, fill_hole, render_args, resolver
 from kedge.flow.program import Node
 from kedge.flow.render import Args
 from kedge.flow.state import RunState, StepState
@@ -41,6 +43,8 @@ class Gate(Protocol):
         ...
 
 
+SIGNAL_NAME_MAX = 200
+
 _READY = StepStatus.READY
 
 
@@ -65,11 +69,15 @@ def due(turn: Turn, gate: Gate) -> None:
     while True:
         if state.fresh:
             _look_at(turn, state.fresh.popleft())
+        elif state.heard:
+            _hear(turn, state.heard.pop())
         elif state.closing:
             close(turn, state.closing.pop())
             if state.end is not None:
                 return
-        elif not _start_next(turn, gate) and not ((state.timers or state.parked) and _has_more(turn, gate)):
+        elif not _start_next(turn, gate) and (
+            state.blocked_by or not ((state.timers or state.parked) and _has_more(turn, gate))
+        ):
             return
 
 
@@ -108,14 +116,59 @@ def _wake(turn: Turn) -> bool:
         woken = True
         step = heappop(state.timers)[2]
         step.wake_at = 0
-        if step.node.is_sleep:
+        if step.awaits == "approval":
+            expire(turn, step)
+        elif step.node.is_sleep:
             _wake_sleep(turn, step)
+        elif step.node.signal is not None:
+            _wake_wait(turn, step)
         elif step.node.scope is not None:
             _start_composite(turn, step)
         else:
             state.order += 1
             heappush(state.ready, (step.node.rank, state.order, step))
     return woken
+
+
+def _hear(turn: Turn, name: str) -> None:
+    """Who has waited longest for a signal takes the oldest one of that name."""
+    state = turn.state
+    listeners = state.listeners.get(name)
+    while listeners and state.signals.get(name):
+        step = listeners.popleft()
+        if step.status is StepStatus.WAITING and step.awaits == "signal" and step.signal == name:
+            raw = bytes_of(state, state.signals[name][0])
+            turn.emit(ev.SignalTaken(path=step.path, name=name))
+            conclude(turn, step, raw)
+    if not listeners:
+        state.listeners.pop(name, None)
+
+
+def _wake_wait(turn: Turn, step: StepState) -> None:
+    if not step.attempt:  # the pause before its next round
+        _start_wait(turn, step)
+        return
+    failure = Failure(
+        category="timeout",
+        code="signal_expired",
+        message=f"no signal {step.signal!r} came in time",
+        classified=True,
+    )
+    fail(turn, step, failure)
+
+
+def _start_wait(turn: Turn, step: StepState) -> None:
+    wait, signal = step.node.step.wait, step.node.signal
+    if wait is None or signal is None:
+        return
+    name = signal.render(resolver(turn.state, step))
+    if not isinstance(name, str) or not 0 < len(name) <= SIGNAL_NAME_MAX:
+        raise BadInput(
+            f"a signal is named with 1 to {SIGNAL_NAME_MAX} characters, this is {repr(name)[:80]}",
+            code="signal_name", where=f"step {step.path}", remedy="name it in text",
+        )  # fmt: skip
+    until = turn.now + int(wait.expires_s * 1000) if wait.expires_s is not None else 0
+    turn.emit(ev.StepWaiting(path=step.path, until=until, reason="signal", signal=name))
 
 
 def _wake_sleep(turn: Turn, step: StepState) -> None:
@@ -146,15 +199,17 @@ def _unpark(state: RunState, gate: Gate) -> bool:
 
 
 def _can_start(step: StepState) -> bool:
-    return step.status is _READY or (step.status is StepStatus.WAITING and not step.wake_at)
+    if step.status is _READY:
+        return True
+    return step.status is StepStatus.WAITING and not step.wake_at and not step.awaits
 
 
 # --- steps that are to be looked at before they can run
 
 
 def _look_at(turn: Turn, step: StepState) -> None:
-    if step.status is not StepStatus.READY or step.attempt:
-        return  # a step is looked at before its first attempt only; folding a log leaves its entry here
+    if step.status is not StepStatus.READY or (step.attempt and step.node.calls):
+        return  # a call is looked at before its first attempt only; folding a log leaves its entry here
     state, node = turn.state, step.node
     if step.reason == "not_needed":
         turn.emit(ev.StepSkipped(path=step.path, reason="not_needed", because=(_target_id(step),)))
@@ -171,6 +226,8 @@ def _look_at(turn: Turn, step: StepState) -> None:
             _start_composite(turn, step)
         elif node.is_sleep:
             _start_sleep(turn, step)
+        elif node.signal is not None:
+            _start_wait(turn, step)
         else:
             state.order += 1
             heappush(state.ready, (node.rank, state.order, step))
@@ -242,6 +299,8 @@ def _foreach_error(step: StepState, text: str) -> BadInput:
 
 
 def _start_composite(turn: Turn, step: StepState) -> None:
+    if step.node.ask is not None and _allowed(turn, step, b"{}") is None:
+        return
     attempt = step.attempt or 1
     generation = step.generation + (1 if attempt > 1 else 0)  # its children are other calls than before
     turn.emit(
@@ -278,7 +337,7 @@ def _too_large(state: RunState, size: int) -> BadInput:
 def _fail(turn: Turn, step: StepState, error: BadInput) -> None:
     category = "limit" if error.code == "args_bytes" else "invalid_input"
     failure = Failure(category=category, code=error.code, message=str(error), classified=True, not_done=True)
-    turn.emit(ev.StepFailed(path=step.path, error=failure))
+    fail(turn, step, failure)
 
 
 # --- calls
@@ -292,7 +351,7 @@ def _start_next(turn: Turn, gate: Gate) -> bool:
     while ready and state.running < limit:
         entry = heappop(ready)
         step = entry[2]
-        if step.status is not _READY and (step.status is not StepStatus.WAITING or step.wake_at):
+        if not _can_start(step):
             continue
         if state.calls >= state.max_calls:
             heappush(ready, entry)
@@ -305,7 +364,7 @@ def _start_next(turn: Turn, gate: Gate) -> bool:
         if not _start(turn, step):
             gate.give(step.node)
             return True  # it failed, which may have freed others
-    return bool(state.fresh or state.closing)
+    return bool(state.fresh or state.closing or state.heard)
 
 
 def _emit_started(turn: Turn, step: StepState, raw: bytes) -> None:
@@ -322,9 +381,25 @@ def _emit_started(turn: Turn, step: StepState, raw: bytes) -> None:
     )
 
 
+def _allowed(turn: Turn, step: StepState, raw: bytes) -> bytes | None:
+    """The arguments that may be used; None if a person has to say so first, and was asked."""
+    state = turn.state
+    if not must_ask(state, step.node):
+        return raw
+    if step.approved != binding(step.node, raw):
+        ask(turn, step, raw)
+        return None
+    return bytes_of(state, step.given) if step.given is not None else raw
+
+
 def _start(turn: Turn, step: StepState) -> bool:
     try:
         raw = render_args(turn.state, step)
+        if step.node.ask is not None or turn.state.asks:
+            allowed = _allowed(turn, step, raw)
+            if allowed is None:
+                return False
+            raw = allowed
     except BadInput as error:
         _fail(turn, step, error)
         return False
@@ -335,8 +410,8 @@ def _start(turn: Turn, step: StepState) -> bool:
         turn.emit(ev.StepStarted(path=step.path, args=ev.Raw(raw)))  # nearly all of them
     else:
         _emit_started(turn, step, raw)
-    asked_about = turn.state.asked_about
-    if asked_about is not None and step.node.effect == "effect" and step.call not in asked_about:
+    doubted = turn.state.doubted
+    if doubted is not None and step.node.effect == "effect" and step.call not in doubted:
         doubt_first(turn, step)
         return False
     turn.launches.append((step, raw, turn.state.seq))

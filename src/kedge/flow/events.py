@@ -11,6 +11,7 @@ from typing import Any, Literal, dataclass_transform
 
 import msgspec
 
+from kedge.flow.settings import RunSettings
 from kedge.flow.words import Blob, Failure, RunStatus
 from kedge.plan.tools import Effect
 
@@ -41,6 +42,8 @@ class RunStarted(Event, tag="RunStarted"):
     inputs: Raw
     tools: dict[str, ToolMark] = {}
     """Each tool the plan uses, as it was at the start."""
+    settings: RunSettings = RunSettings()
+    """How it is to be driven."""
     kedge: str = ""
     """Version that wrote this."""
 
@@ -50,7 +53,56 @@ class PlanAdopted(Event, tag="PlanAdopted"):
 
     version: int
     plan: str
+    """Hash of the whole plan."""
     cause: str = ""
+    """What led to it: `start`, or the word of a command, or `repair`."""
+    by: str = ""
+    patch: Raw = NONE
+    """What changed against the version before."""
+    why: str = ""
+    tools: dict[str, ToolMark] = {}
+    """Each tool that the plan did not use before, as it was then."""
+
+
+class CommandTaken(Event, tag="CommandTaken"):
+    """Somebody asked something of the run, and it is done or under way. What follows has its own events."""
+
+    key: str
+    command: str
+    by: str = ""
+    role: str = "person"
+
+
+class CommandRefused(Event, tag="CommandRefused"):
+    """Somebody asked something of the run that cannot be done."""
+
+    key: str
+    command: str
+    code: str
+    message: str
+    by: str = ""
+    role: str = "person"
+
+
+class SignalReceived(Event, tag="SignalReceived"):
+    """Something happened outside. A step that waits for it takes it; until one does, it is kept."""
+
+    name: str
+    data: Raw = NONE
+    blob: Blob | None = None
+
+
+class SignalTaken(Event, tag="SignalTaken"):
+    """A waiting step takes the oldest signal of that name."""
+
+    path: str
+    name: str
+
+
+class Reopened(Event, tag="Reopened"):
+    """A failed step is to be tried again, and what was skipped because of it."""
+
+    path: str
     by: str = ""
 
 
@@ -106,6 +158,16 @@ class StepFailed(Event, tag="StepFailed"):
 
     path: str
     error: Failure
+    held: bool = False
+    """What that means for others is still to be said: somebody is asked."""
+
+
+class FailureSettled(Event, tag="FailureSettled"):
+    """What the failure of a held step means for others is decided."""
+
+    path: str
+    waived: bool = False
+    """The run goes on as if the step were optional."""
 
 
 class RetryScheduled(Event, tag="RetryScheduled"):
@@ -118,20 +180,24 @@ class RetryScheduled(Event, tag="RetryScheduled"):
 
 
 class StepWaiting(Event, tag="StepWaiting"):
-    """A durable timer: the step goes on at `until`."""
+    """The step waits: for a time, or for something from outside that is to come by then."""
 
     path: str
     until: int
-    reason: Literal["sleep", "delay"] = "sleep"
+    """When it is over; 0 for what no time ends."""
+    reason: Literal["sleep", "delay", "signal", "approval"] = "sleep"
+    signal: str = ""
+    """Name of the signal that it waits for."""
 
 
 class StepSkipped(Event, tag="StepSkipped"):
     """The step will not run."""
 
     path: str
-    reason: Literal["condition", "absent", "dependency", "not_needed", "empty"]
-    """condition: its own `when`; absent: nothing it depends on is there; dependency: one failed;
-    not_needed: a fallback whose target did not fail; empty: a composite that did nothing."""
+    reason: Literal["condition", "absent", "dependency", "not_needed", "empty", "command"]
+    """command: somebody said so; condition: its own `when`; absent: nothing it depends on is there;
+    dependency: one failed; not_needed: a fallback whose target did not fail;
+    empty: a composite that did nothing."""
     because: tuple[str, ...] = ()
 
 
@@ -176,7 +242,7 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     """Somebody has to decide before this part of the run goes on."""
 
     question: str
-    reason: Literal["in_doubt", "limit", "tool_changed", "salvaged"]
+    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "salvaged"]
     """salvaged: what is lost of the log may hold calls with effects."""
     text: str
     options: tuple[str, ...]
@@ -186,6 +252,14 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     """How much of the limit is used."""
     tools: dict[str, str] = {}
     """The hash of each tool that is taken as it is now, if the answer is to go on."""
+    args: Raw = NONE
+    """What the call that is asked about would be given."""
+    blob: Blob | None = None
+    """The same, where it is large."""
+    binding: str = ""
+    """Hash of all that an approval is for. If that is another by then, it is asked anew."""
+    expires_at: int = 0
+    """When no answer is a refusal; 0: never."""
 
 
 class QuestionAnswered(Event, tag="QuestionAnswered"):
@@ -195,7 +269,11 @@ class QuestionAnswered(Event, tag="QuestionAnswered"):
     answer: str
     by: str = ""
     result: Raw = NONE
-    """With the answer `done`: what the step's result is taken to be."""
+    """With the answer `done`: what the step's result is taken to be. With `approve`: other arguments."""
+    blob: Blob | None = None
+    """The same, where it is large."""
+    reason: str = ""
+    """Why, in the words of who answered."""
     limit: float | None = None
     """With the answer `raise`: the new limit."""
 
@@ -239,11 +317,17 @@ class RunEnded(Event, tag="RunEnded"):
 AnyEvent = (
     RunStarted
     | PlanAdopted
+    | CommandTaken
+    | CommandRefused
+    | SignalReceived
+    | SignalTaken
+    | Reopened
     | RunResumed
     | StepStarted
     | StepSucceeded
     | RoundEnded
     | StepFailed
+    | FailureSettled
     | RetryScheduled
     | StepWaiting
     | StepSkipped

@@ -7,17 +7,26 @@ of a million events is a million of these.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from heapq import heappush
 from typing import Any
 
+import msgspec
+
+from kedge.base.errors import InternalError
 from kedge.flow import events as ev
-from kedge.flow.reopen import go_on_inside, reopen
+from kedge.flow.adopt import follow
+from kedge.flow.questions import closed, opened, void, void_all
+from kedge.flow.reopen import go_on_inside, reopen, reopen_step
 from kedge.flow.scopes import open_inner, open_scope
-from kedge.flow.settle import count_settled, settle, unblock
-from kedge.flow.state import Question, RunState, Span, StepState, Stored
+from kedge.flow.settle import count_settled, settle, settle_failure, unblock
+from kedge.flow.state import RunState, Span, StepState, Stored, Version
 from kedge.flow.transitions import SETTLED, TABLE, illegal
 from kedge.flow.words import Blob, Outcome, StepStatus
+from kedge.plan.patch import Patch, apply
+
+decode_patch = msgspec.json.Decoder(Patch).decode
 
 _RUNNING = StepStatus.RUNNING  # as globals: an enum's members are looked up through its class each time
 _DONE = Outcome.DONE
@@ -39,6 +48,8 @@ def _move(state: RunState, event: Any) -> StepState:
         raise illegal(step.path, status, event)
     if status is _RUNNING and step.items is None and step.node.scope is None:
         state.running -= 1
+    elif step.awaits == "signal" and status is StepStatus.WAITING:
+        state.listening -= 1
     step.status = to
     return step
 
@@ -55,11 +66,37 @@ def _stored(raw: ev.Raw, blob: Blob | None) -> Stored | None:
 def _run_started(state: RunState, event: ev.RunStarted) -> None:
     state.started_at = state.at
     state.inputs = bytes(event.inputs)
+    state.tools.update(event.tools)
+    state.settings = event.settings
+    state.asks = event.settings.ask in ("effects", "every_step")
 
 
 def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
     state.version = event.version
-    open_scope(state, state.root)
+    state.tools.update(event.tools)
+    if event.patch:
+        patch = decode_patch(event.patch)
+        follow(state, apply(state.plan, patch), patch)
+    else:
+        open_scope(state, state.root)
+    state.versions.append(
+        Version(event.version, state.plan, event.plan, state.at, state.seq, event.cause, event.by, event.why)
+    )
+
+
+def _command_taken(state: RunState, event: ev.CommandTaken) -> None:
+    state.commands[event.key] = ""
+
+
+def _command_refused(state: RunState, event: ev.CommandRefused) -> None:
+    state.commands[event.key] = event.message
+
+
+def _reopened(state: RunState, event: ev.Reopened) -> None:
+    step = state.steps[event.path]
+    if step.status is not StepStatus.FAILED:
+        raise InternalError(f"step {step.path} is {step.status} and cannot be opened again")
+    reopen_step(state, step)
 
 
 def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
@@ -88,6 +125,10 @@ def _run_ended(state: RunState, event: ev.RunEnded) -> None:
     state.answer = event.answer
     state.fresh.clear()
     state.timers.clear()
+    state.listeners.clear()
+    state.heard.clear()
+    state.listening = 0
+    void_all(state)
     state.parked.clear()
     state.ready.clear()
     state.closing.clear()
@@ -165,6 +206,7 @@ def _round_ended(state: RunState, event: ev.RoundEnded) -> None:
     _span(step, state.at, "done")
     step.iteration = event.iteration + 1
     step.attempt = 0
+    step.approved, step.given = "", None
     _sleep_until(state, step, event.next_at)
 
 
@@ -173,7 +215,13 @@ def _step_failed(state: RunState, event: ev.StepFailed) -> None:
     step.error = event.error
     step.ended_at = state.at
     step.ended_seq = state.seq
-    settle(state, step, Outcome.FAILED if step.node.required else Outcome.ABSENT)
+    step.held = event.held
+    if not event.held:
+        settle(state, step, Outcome.FAILED if step.required else Outcome.ABSENT)
+
+
+def _failure_settled(state: RunState, event: ev.FailureSettled) -> None:
+    settle_failure(state, state.steps[event.path], waived=event.waived)
 
 
 def _retry_scheduled(state: RunState, event: ev.RetryScheduled) -> None:
@@ -197,21 +245,52 @@ def _step_waiting(state: RunState, event: ev.StepWaiting) -> None:
     if not step.started_at:
         step.started_at = state.at
     _sleep_until(state, step, event.until)
+    if event.reason == "signal":
+        _listen(state, step, event.signal)
+    elif event.reason == "approval":
+        step.awaits = "approval"
 
 
 def _sleep_until(state: RunState, step: StepState, at: int) -> None:
+    step.awaits = ""
     step.wake_at = at
-    state.order += 1
-    heappush(state.timers, (at, state.order, step))
+    if at:
+        state.order += 1
+        heappush(state.timers, (at, state.order, step))
+
+
+def _listen(state: RunState, step: StepState, name: str) -> None:
+    step.awaits = "signal"
+    step.signal = name
+    state.listening += 1
+    state.listeners.setdefault(name, deque()).append(step)
+    if state.signals.get(name):
+        state.heard.append(name)
+
+
+def _signal_received(state: RunState, event: ev.SignalReceived) -> None:
+    value = _stored(event.data, event.blob)
+    state.signals.setdefault(event.name, deque()).append(b"null" if value is None else value)
+    if state.listeners.get(event.name):
+        state.heard.append(event.name)
+
+
+def _signal_taken(state: RunState, event: ev.SignalTaken) -> None:
+    kept = state.signals[event.name]
+    kept.popleft()
+    if not kept:
+        del state.signals[event.name]
 
 
 def _step_skipped(state: RunState, event: ev.StepSkipped) -> None:
     step = _move(state, event)
+    if step.awaits == "approval":
+        void(state, step.path)
     step.reason = event.reason
     step.because = event.because
     step.ended_at = state.at
     step.ended_seq = state.seq
-    broken = event.reason == "dependency" and step.node.required
+    broken = event.reason == "dependency" and step.required
     settle(state, step, Outcome.FAILED if broken else Outcome.ABSENT)
 
 
@@ -219,14 +298,17 @@ def _step_cancelled(state: RunState, event: ev.StepCancelled) -> None:
     step = _move(state, event)
     step.ended_at = state.at
     step.ended_seq = state.seq
-    count_settled(state, step, Outcome.CANCELLED)  # its dependents do not start: the run is ending
+    if step.unwanted:
+        settle(state, step, Outcome.ABSENT)
+    else:
+        count_settled(state, step, Outcome.CANCELLED)  # its dependents do not start: the run is ending
 
 
 def _step_in_doubt(state: RunState, event: ev.StepInDoubt) -> None:
     step = _move(state, event)
     step.error = event.error
-    if state.asked_about is not None:
-        state.asked_about.add(step.call)
+    if state.doubted is not None:
+        state.doubted.add(step.call)
 
 
 def _step_interrupted(state: RunState, event: ev.StepInterrupted) -> None:
@@ -268,36 +350,38 @@ def _discovered(state: RunState, event: ev.Discovered) -> None:
 
 
 def _question_asked(state: RunState, event: ev.QuestionAsked) -> None:
-    state.questions[event.question] = Question(event, state.at)
-    state.open_questions += 1
-    if event.reason != "in_doubt":
-        state.blocked_by += 1
+    opened(state, event)
     if event.reason == "salvaged":
-        state.asked_about = set()
+        state.doubted = set()
 
 
 def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
-    question = state.questions[event.question]
-    question.answer = event.answer
-    question.answered_at = state.at
-    question.by = event.by
-    state.open_questions -= 1
-    asked = question.asked
-    if asked.reason == "in_doubt":
-        return  # what follows for the step is an event of its own
-    state.blocked_by -= 1
-    if asked.reason == "limit":
-        if event.answer == "raise" and event.limit is not None:
+    asked = closed(state, event.question, event.answer, event.by)
+    match asked.reason:
+        case "approval" if event.answer == "approve":
+            _approve(state, asked, event)
+        case "limit" if event.answer == "raise" and event.limit is not None:
             state.extend(asked.limit, event.limit)
-        else:
+        case "limit":
             state.stopped_by = asked.limit
-    elif event.answer == "stop":
-        state.stopped_by = asked.reason
-    elif asked.reason == "salvaged":
-        if event.answer == "go on":
-            state.asked_about = None
-    else:
-        state.accepted_tools.update(asked.tools)
+        case "tool_changed" | "salvaged" if event.answer == "stop":
+            state.stopped_by = asked.reason
+        case "salvaged":
+            if event.answer == "go on":
+                state.doubted = None
+        case "tool_changed":
+            state.accepted_tools.update(asked.tools)
+        case _:
+            pass  # what follows for the step is an event of its own
+
+
+def _approve(state: RunState, asked: ev.QuestionAsked, event: ev.QuestionAnswered) -> None:
+    step = state.steps[asked.path]
+    step.approved = asked.binding
+    step.given = _stored(event.result, event.blob)
+    step.awaits = ""
+    step.wake_at = 0
+    unblock(state, step, again=True)
 
 
 def _limit_reached(state: RunState, event: ev.LimitReached) -> None:
@@ -307,6 +391,11 @@ def _limit_reached(state: RunState, event: ev.LimitReached) -> None:
 HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.RunStarted: _run_started,
     ev.PlanAdopted: _plan_adopted,
+    ev.CommandTaken: _command_taken,
+    ev.CommandRefused: _command_refused,
+    ev.SignalReceived: _signal_received,
+    ev.SignalTaken: _signal_taken,
+    ev.Reopened: _reopened,
     ev.RunResumed: _run_resumed,
     ev.RunPaused: _run_paused,
     ev.RunUnpaused: _run_unpaused,
@@ -316,6 +405,7 @@ HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.StepSucceeded: _step_succeeded,
     ev.RoundEnded: _round_ended,
     ev.StepFailed: _step_failed,
+    ev.FailureSettled: _failure_settled,
     ev.RetryScheduled: _retry_scheduled,
     ev.StepWaiting: _step_waiting,
     ev.StepSkipped: _step_skipped,

@@ -7,10 +7,10 @@ the attempt began, so what a forgotten attempt says later is never taken for a n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
 
 import msgspec
 
+from kedge.flow.commands import Command
 from kedge.flow.words import Blob, Failure
 
 
@@ -60,18 +60,6 @@ class Salvaged(msgspec.Struct, gc=False):
 
     lost: str
     """What is not there any more, as a sentence."""
-
-
-class Command(msgspec.Struct, gc=False):
-    """A person or program wants something of the run."""
-
-    kind: Literal["pause", "unpause", "cancel", "answer"]
-    by: str = ""
-    reason: str = ""
-    question: str = ""
-    answer: str = ""
-    value: Any = None
-    """With an answer: the result to take (`done`) or the new limit (`raise`)."""
 
 
 class Exhausted(msgspec.Struct, gc=False):

@@ -1,7 +1,7 @@
 """A plan made ready to run: names resolved to places, templates cut, expressions parsed.
 
-Made once from a checked plan, then only read. Places (indices in a scope) never leave this process:
-the journal speaks of steps by path.
+Made from a checked plan, and then only read, unless the run follows another version of its plan
+(`revise`). Places (indices in a scope) never leave this process: the journal speaks of steps by path.
 
 Two kinds of scope end up in one structure: the plan's own steps, and the children of a composite.
 A child may name steps of outer scopes; it then waits for that step alone, not its whole composite.
@@ -29,7 +29,9 @@ class Node:
 
     __slots__ = (
         "args",
+        "ask",
         "bounded",
+        "calls",
         "consumers",
         "deps",
         "effect",
@@ -50,6 +52,7 @@ class Node:
         "resources",
         "retry",
         "scope",
+        "signal",
         "spec",
         "step",
         "tested",
@@ -59,9 +62,18 @@ class Node:
     )  # fmt: skip
 
     def __init__(self, step: Step, index: int, spec: ToolSpec | None) -> None:
+        self.index = index
+        self.scope: Scope | None = None
+        self.consumers: list[int] = []
+        self.fallback = -1
+        self.fallback_for = -1
+        self.rank = 0
+        self.fill(step, spec)
+
+    def fill(self, step: Step, spec: ToolSpec | None) -> None:
+        """Everything that follows from the step alone."""
         self.step = step
         self.id = step.id
-        self.index = index
         self.spec = spec
         self.effect: Effect = spec.effect if spec else "pure"
         self.args: Args = compile_args(step.args)
@@ -77,16 +89,15 @@ class Node:
         self.required = step.on_error != "continue"
         self.join = step.join
         self.is_sleep = step.tool == SLEEP
-        self.scope: Scope | None = None
+        self.calls = step.tool is not None and not self.is_sleep
+        """A tool is called for it."""
+        self.ask: Template | None = parse_template(step.approval.ask) if step.approval is not None else None
+        self.signal: Template | None = parse_template(step.wait.signal) if step.wait is not None else None
         self.deps: tuple[int, ...] = ()
         self.outer: tuple[Place, ...] = ()
         self.holes: tuple[int, ...] | None = None
         """Where its arguments' values are, if all are results of its scope, sure to have settled."""
         self.places: dict[str, Place] = {}
-        self.consumers: list[int] = []
-        self.fallback = -1
-        self.fallback_for = -1
-        self.rank = 0
         once_s = call_s(step) if step.estimate is not None or self.is_sleep else None
         self.weight_s = 1.0 if once_s is None else once_s
         if step.loop is not None:
@@ -98,12 +109,12 @@ class Node:
         self.bounded = bool(self.resources or (spec is not None and spec.parallel is not None))
         """Its calls have limits of their own, shared with others."""
         # Needs nothing but a place to run in, once its dependencies are there.
-        self.plain = not (self.when or self.foreach or step.steps is not None or self.is_sleep)
+        self.plain = self.calls and not (self.when or self.foreach)
 
     def names(self) -> Iterable[str]:
         """Steps that this one refers to, in its own words."""
         found: dict[str, None] = dict.fromkeys((*self.step.after, *self.args.names))
-        for part in (self.when, self.foreach, self.until, self.expect):
+        for part in (self.when, self.foreach, self.until, self.expect, self.signal, self.ask):
             if part is not None:
                 found.update(dict.fromkeys(part.names))
         apart = (self.id, self.step.fallback_for)  # itself, and what it waits for in its own way
@@ -131,28 +142,109 @@ class Scope:
             level, scope = level + 1, scope.outer
         return None
 
+    def link_all(self) -> None:
+        """Resolve what all steps here refer to."""
+        for node in self.nodes:
+            self.link(node)
+
+    def link(self, node: Node) -> None:
+        """Resolve what a step refers to, and tell those that it waits for."""
+        own: list[int] = []
+        outer: list[Place] = []
+        for name in node.names():
+            place = self.place(name)
+            if place is None:
+                raise InternalError(f"step {node.id} refers to {name!r}, which check should have refused")
+            node.places[name] = place
+            if place[0] == 0:
+                own.append(place[1])
+                self.nodes[place[1]].consumers.append(node.index)
+            else:
+                outer.append(place)
+        node.deps, node.outer = tuple(own), tuple(outer)
+        if node.join != "any" and node.args.plain and all(hole in self.by_id for hole in node.args.holes):
+            node.holes = tuple(self.by_id[hole] for hole in node.args.holes if isinstance(hole, str))
+        if node.step.fallback_for is not None:
+            node.fallback_for = self.by_id[node.step.fallback_for]
+            self.nodes[node.fallback_for].fallback = node.index
+
 
 class Program:
     """The compiled plan."""
 
-    __slots__ = ("answer", "nodes", "outputs", "plan", "root")
+    __slots__ = ("answer", "catalog", "outputs", "plan", "root")
 
-    def __init__(self, plan: Plan, root: Scope, nodes: list[Node]) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, root: Scope, catalog: Catalog) -> None:
         self.root = root
-        self.nodes = nodes
+        self.catalog = catalog
+        self._follow(plan)
+
+    def _follow(self, plan: Plan) -> None:
+        self.plan = plan
         self.outputs: dict[str, Expression] = {name: parse(text) for name, text in plan.outputs.items()}
         self.answer: Template | None = parse_template(plan.answer) if plan.answer is not None else None
+
+    def scopes(self) -> list[Scope]:
+        """All scopes, each after those around it."""
+        found = [self.root]
+        for scope in found:  # grows
+            found.extend(node.scope for node in scope.nodes if node.scope is not None)
+        return found
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All steps of the plan."""
+        return [node for scope in self.scopes() for node in scope.nodes]
 
     @property
     def tools(self) -> set[str]:
         """Names of the tools that the plan calls."""
         return {node.step.tool for node in self.nodes if node.step.tool and not node.is_sleep}
 
+    def node(self, step: Step, effects: Mapping[str, Effect]) -> Node:
+        """A node for a step that comes later, with those inside it."""
+        node = Node(step, 0, None)
+        self.refill(node, step, effects)
+        return node
+
+    def refill(self, node: Node, step: Step, effects: Mapping[str, Effect]) -> None:
+        """The node stands for this step from now on; those inside it stay."""
+        node.fill(step, self._spec(step))
+        _strengthen(node, effects)
+
+    def _spec(self, step: Step) -> ToolSpec | None:
+        return self.catalog.get(step.tool) if step.tool else None
+
+    def adopt(self, node: Node, scope: Scope, effects: Mapping[str, Effect]) -> None:
+        """Make the scopes inside a node that has come to `scope`."""
+        todo = [(node, scope)]
+        while todo:
+            owner, around = todo.pop()
+            if owner.step.steps is None:
+                continue
+            owner.scope = Scope(owner, around)
+            for index, step in enumerate(owner.step.steps):
+                inner = self.node(step, effects)
+                inner.index = index
+                owner.scope.nodes.append(inner)
+                owner.scope.by_id[step.id] = index
+                todo.append((inner, owner.scope))
+
+    def follow(self, plan: Plan) -> None:
+        """From now on this is the plan; its steps have been linked."""
+        self._follow(plan)
+        self.weigh()
+
+    def weigh(self) -> None:
+        """Effect classes and weights of composites, and who goes first."""
+        scopes = self.scopes()
+        for scope in reversed(scopes):  # children come after their parents
+            _weigh(scope)
+        _rank(scopes)
+
 
 def compile_plan(plan: Plan, catalog: Catalog, effects: Mapping[str, Effect] | None = None) -> Program:
     """Make a checked plan ready to run. `effects` are those a run began with: the stronger wins."""
-    nodes: list[Node] = []
     scopes: list[Scope] = []
     root = Scope(None, None)
     todo: list[tuple[Scope, tuple[Step, ...]]] = [(root, plan.steps)]
@@ -161,46 +253,28 @@ def compile_plan(plan: Plan, catalog: Catalog, effects: Mapping[str, Effect] | N
         scopes.append(scope)
         for index, step in enumerate(steps):
             node = Node(step, index, catalog.get(step.tool) if step.tool else None)
-            if effects and step.tool is not None and step.tool in effects:
-                node.effect = _stronger(node.effect if node.spec else "pure", effects[step.tool])
+            if effects:
+                _strengthen(node, effects)
             scope.nodes.append(node)
             scope.by_id[step.id] = index
-            nodes.append(node)
             if step.steps is not None:
                 node.scope = Scope(node, scope)
                 todo.append((node.scope, step.steps))
     for scope in scopes:
-        _link(scope)
-    for scope in reversed(scopes):  # children come after their parents
-        _weigh(scope)
-    _rank(scopes)
-    return Program(plan, root, nodes)
+        scope.link_all()
+    program = Program(plan, root, catalog)
+    program.weigh()
+    return program
+
+
+def _strengthen(node: Node, effects: Mapping[str, Effect]) -> None:
+    tool = node.step.tool
+    if tool is not None and tool in effects:
+        node.effect = _stronger(node.effect if node.spec else "pure", effects[tool])
 
 
 def _stronger(one: Effect, other: Effect) -> Effect:
     return one if EFFECTS.index(one) > EFFECTS.index(other) else other
-
-
-def _link(scope: Scope) -> None:
-    for node in scope.nodes:
-        own: list[int] = []
-        outer: list[Place] = []
-        for name in node.names():
-            place = scope.place(name)
-            if place is None:
-                raise InternalError(f"step {node.id} refers to {name!r}, which check should have refused")
-            node.places[name] = place
-            if place[0] == 0:
-                own.append(place[1])
-                scope.nodes[place[1]].consumers.append(node.index)
-            else:
-                outer.append(place)
-        node.deps, node.outer = tuple(own), tuple(outer)
-        if node.join != "any" and node.args.plain and all(hole in scope.by_id for hole in node.args.holes):
-            node.holes = tuple(scope.by_id[hole] for hole in node.args.holes if isinstance(hole, str))
-        if node.step.fallback_for is not None:
-            node.fallback_for = scope.by_id[node.step.fallback_for]
-            scope.nodes[node.fallback_for].fallback = node.index
 
 
 def _weigh(scope: Scope) -> None:

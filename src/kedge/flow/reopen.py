@@ -6,7 +6,9 @@ started again like all others, and then go on with those of their children that 
 
 from __future__ import annotations
 
-from kedge.flow.scopes import let_go, watch_outer
+from kedge.flow.questions import void
+from kedge.flow.scopes import add_missing, let_go, recount, unwatch
+from kedge.flow.settle import hold_back, is_movable
 from kedge.flow.state import RunState, ScopeState, Span, StepState
 from kedge.flow.words import Outcome, StepStatus
 
@@ -22,9 +24,43 @@ def reopen(state: RunState) -> None:
     _reopen_scope(state, state.root)
 
 
-def _reopen_scope(state: RunState, scope: ScopeState) -> None:
+def reopen_step(state: RunState, step: StepState) -> None:
+    """In a run that goes on, a failed step is tried again, with those that were skipped because of it."""
     again: list[StepState] = []
-    for step in scope.steps:
+    void(state, step.path)
+    if step.held:
+        _reset(state, step)
+        again.append(step)
+    else:
+        _take_back(state, step, again)
+    for one in again:  # grows
+        if one.owner is None:
+            for index in one.node.consumers:
+                waiter = one.scope.steps[index]
+                if waiter.reason in ("dependency", "absent") and waiter.node.fallback_for < 0:
+                    _take_back(state, waiter, again)
+    taken = set(again)
+    waiting = [
+        one for one in state.steps.values() if is_movable(one) and one not in taken and _needs(one, taken)
+    ]
+    hold_back(state, waiting)
+    for one in waiting:
+        unwatch(one)
+        one.status = StepStatus.PENDING
+    for one in (*again, *waiting):
+        if one.owner is None:
+            recount(one)
+    for one in (*again, *waiting):
+        _go_on(state, one)
+
+
+def _needs(step: StepState, taken: set[StepState]) -> bool:
+    return any(step.needed(name) in taken for name in step.node.places)
+
+
+def _reopen_scope(state: RunState, scope: ScopeState) -> None:
+    again = add_missing(state, scope)
+    for step in scope.steps[: len(scope.steps) - len(again)]:
         if step.node.fallback_for >= 0:
             continue  # goes with its target
         doubt = _doubt_in_chain(step)
@@ -40,7 +76,7 @@ def _reopen_scope(state: RunState, scope: ScopeState) -> None:
             if waiter.reason == "absent":
                 _take_back(state, waiter, again)
     for step in again:
-        _count_waiting(step)
+        recount(step)
     for step in again:
         _go_on(state, step)
     if not scope.open:
@@ -120,7 +156,10 @@ def _unsettle(state: RunState, step: StepState) -> None:
 
 
 def _reset(state: RunState, step: StepState) -> None:
-    _unsettle(state, step)
+    if step.outcome is not None:
+        _unsettle(state, step)
+    step.held = step.waived = False
+    step.approved, step.given = "", None
     if step.attempt_at:
         _keep_last(step)
     step.status = StepStatus.PENDING
@@ -141,19 +180,6 @@ def _keep_last(step: StepState) -> None:
     span = Span(start, step.ended_at, step.attempt, step.iteration, step.status.value)
     span.final = True
     spans.append(span)
-
-
-def _count_waiting(step: StepState) -> None:
-    node = step.node
-    steps = step.scope.steps
-    outcomes = [steps[index].outcome for index in node.deps]
-    step.missed = None
-    step.waiting = outcomes.count(None)
-    if node.fallback_for >= 0 and steps[node.fallback_for].status is not StepStatus.FAILED:
-        step.waiting += 1
-    step.troubled = any(outcome not in (None, Outcome.DONE) for outcome in outcomes)
-    if step.scope.owner is not None:
-        watch_outer(step)
 
 
 def _go_on(state: RunState, step: StepState) -> None:

@@ -34,6 +34,22 @@ def open_scope(state: RunState, scope: ScopeState) -> None:
         state.closing.append(owner)
 
 
+def add_missing(state: RunState, scope: ScopeState) -> list[StepState]:
+    """Bring steps into being that came to the plan after the scope was opened."""
+    added = [
+        StepState(node, scope.prefix + node.id, scope, 0) for node in scope.scope.nodes[len(scope.steps) :]
+    ]
+    for step in added:
+        state.steps[step.path] = step
+        if scope.owner is not None:
+            step.generation = scope.owner.generation
+        step.starts = state.retired.pop(step.path, 0)
+    scope.steps += added
+    scope.open += len(added)
+    state.total += len(added)
+    return added
+
+
 def let_go(state: RunState, step: StepState) -> None:
     """Free the step if nothing holds it, or if it need not wait for all."""
     if not step.waiting:
@@ -55,6 +71,28 @@ def watch_outer(step: StepState) -> None:
             target.watchers.append(step)
         elif target.outcome is not Outcome.DONE:
             step.troubled = True
+
+
+def unwatch(step: StepState) -> None:
+    """Outer steps need not tell it any more that they have settled."""
+    for name, (level, _) in step.node.places.items():
+        watchers = step.needed(name).watchers if level else None
+        if watchers and step in watchers:
+            watchers.remove(step)
+
+
+def recount(step: StepState) -> None:
+    """How many of those that it waits for have not settled, and whether they did well."""
+    node = step.node
+    steps = step.scope.steps
+    outcomes = [steps[index].outcome for index in node.deps]
+    step.missed = None
+    step.waiting = outcomes.count(None)
+    if node.fallback_for >= 0 and steps[node.fallback_for].status is not StepStatus.FAILED:
+        step.waiting += 1
+    step.troubled = any(outcome not in (None, Outcome.DONE) for outcome in outcomes)
+    if step.scope.owner is not None:
+        watch_outer(step)
 
 
 def open_inner(state: RunState, step: StepState, scope: Scope) -> None:

@@ -6,8 +6,9 @@ its dependents wait until the pair has settled, and see the target's id with the
 
 from __future__ import annotations
 
-from heapq import heappush
+from heapq import heapify, heappush
 
+from kedge.flow.questions import void
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
 
@@ -24,10 +25,11 @@ def settle(state: RunState, step: StepState, outcome: Outcome) -> None:
     node = step.node
     if node.fallback >= 0:
         fallback = step.scope.steps[node.fallback]
-        if step.status is StepStatus.FAILED:
+        if step.status is not StepStatus.FAILED:
+            _dismiss(state, fallback)
+        elif fallback.status is not StepStatus.SKIPPED:  # somebody may have ruled it out beforehand
             _release(state, fallback)
             return
-        _dismiss(state, fallback)
     _conclude(state, step, outcome)
     if node.fallback_for >= 0:
         _stand_in(state, step)
@@ -116,6 +118,19 @@ def _dismiss(state: RunState, fallback: StepState) -> None:
     state.fresh.append(fallback)
 
 
+def settle_failure(state: RunState, step: StepState, *, waived: bool) -> None:
+    """What the failure of a held step means: that of any failure, or that the run goes on without it."""
+    void(state, step.path)
+    step.held = False
+    first = step
+    while waived:
+        first.waived = True
+        if first.node.fallback_for < 0:
+            break
+        first = first.scope.steps[first.node.fallback_for]
+    settle(state, step, Outcome.FAILED if step.required else Outcome.ABSENT)
+
+
 def _stand_in(state: RunState, fallback: StepState) -> None:
     while fallback.node.fallback_for >= 0:  # a chain, from its last link to its first
         target = fallback.scope.steps[fallback.node.fallback_for]
@@ -125,7 +140,7 @@ def _stand_in(state: RunState, fallback: StepState) -> None:
             target.stand_in = fallback
             outcome = _DONE
         else:
-            outcome = Outcome.FAILED if target.node.required else Outcome.ABSENT
+            outcome = Outcome.FAILED if target.required else Outcome.ABSENT
         _conclude(state, target, outcome)
         fallback = target
 
@@ -135,9 +150,42 @@ def unblock(state: RunState, step: StepState, *, again: bool = False) -> None:
     step.status = _READY
     step.ready_at = state.at
     node = step.node
-    plain = node.plain or ((step.owner is not None or again) and node.scope is None and not node.is_sleep)
+    plain = node.plain or ((step.owner is not None or again) and node.calls)
     if plain and (again or not step.troubled):
         order = state.order = state.order + 1
         heappush(state.ready, (node.rank, order, step))
     else:
         state.fresh.append(step)
+
+
+def is_movable(step: StepState) -> bool:
+    """It has not begun: what it waits for can still be another thing."""
+    if step.owner is not None or step.inner is not None or step.items is not None:
+        return False
+    asks = step.status is StepStatus.WAITING and step.awaits == "approval"
+    return asks or (step.status in (_PENDING, _READY) and step.reason != "not_needed")
+
+
+def hold_back(state: RunState, steps: list[StepState]) -> None:
+    """The opposite of unblocking: what was about to start, to be looked at or approved, is not any more."""
+    for step in steps:
+        if step.awaits == "approval":
+            void(state, step.path)
+            step.awaits = ""
+            step.wake_at = 0
+        step.attempt = 0  # one that was interrupted is looked at again: its condition may be another one now
+    off = {step for step in steps if step.status is _READY}
+    if not off:
+        return
+    state.ready = [entry for entry in state.ready if entry[2] not in off]
+    heapify(state.ready)
+    for name, heap in list(state.parked.items()):
+        kept = [entry for entry in heap if entry[2] not in off]
+        heapify(kept)
+        state.parked[name] = kept
+        if not kept:
+            del state.parked[name]
+    for _ in range(len(state.fresh)):
+        step = state.fresh.popleft()
+        if step not in off:
+            state.fresh.append(step)

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from kedge.base.codec import decode
 from kedge.base.errors import InternalError, NotFound
 from kedge.base.limits import DEFAULT_LIMITS, Limits
-from kedge.flow.events import QuestionAsked, Raw
+from kedge.flow.events import QuestionAsked, Raw, ToolMark
 from kedge.flow.program import Node, Program, Scope
+from kedge.flow.settings import RunSettings
 from kedge.flow.words import ENDED, Blob, Failure, Outcome, RunStatus, StepStatus
 from kedge.plan.model import Plan
 
@@ -48,10 +49,11 @@ class StepState:
     """One step, or one item of a foreach."""
 
     __slots__ = (
-        "attempt", "attempt_at", "because", "ended_at", "ended_seq", "error", "generation", "index",
-        "inner", "items", "items_split", "items_value", "iteration", "missed", "node", "open", "outcome",
-        "owner", "path", "ready_at", "reason", "result", "rounds", "scope", "spans", "stand_in",
-        "started_at", "starts", "status", "troubled", "waiting", "wake_at", "watchers",
+        "approved", "attempt", "attempt_at", "awaits", "because", "ended_at",
+        "ended_seq", "error", "generation", "given", "held", "index", "inner", "items",
+        "items_split", "items_value", "iteration", "missed", "node", "open", "outcome",
+        "owner", "path", "ready_at", "reason", "result", "rounds", "scope", "signal", "spans", "stand_in",
+        "started_at", "starts", "status", "troubled", "unwanted", "waiting", "waived", "wake_at", "watchers",
     )  # fmt: skip
 
     def __init__(self, node: Node, path: str, scope: ScopeState, waiting: int) -> None:
@@ -68,6 +70,8 @@ class StepState:
         self.missed: frozenset[str] | None = None
         """With `join: any`: what had not settled when the step was let go. It stays absent for this step,
         whatever becomes of it, or a second attempt would be given other arguments than the first."""
+        self.unwanted = False
+        """It runs, and the plan has been changed since: it is to stop, and nothing fails for it."""
         self.starts = 0
         self.attempt = 0
         self.iteration = 0
@@ -83,6 +87,18 @@ class StepState:
         self.ended_seq = 0
         """Number of the event that ended it: which of two came last, also within one millisecond."""
         self.wake_at = 0
+        self.awaits: Literal["", "signal", "approval"] = ""
+        """While it waits: for something from outside, which no time brings."""
+        self.approved = ""
+        """What a person has approved, as a hash."""
+        self.given: Stored | None = None
+        """The arguments that a person has approved in place of the plan's."""
+        self.held = False
+        """It failed, and what that means for others is still to be said."""
+        self.waived = False
+        """The run shall not fail for it."""
+        self.signal = ""
+        """Name of the signal that it waits for."""
         self.stand_in: StepState | None = None
         """The fallback whose success counts as this step's."""
         self.owner: StepState | None = None
@@ -105,7 +121,7 @@ class StepState:
     @property
     def is_call(self) -> bool:
         """A tool is called for it (unlike composites, foreach steps, sleeps)."""
-        return self.node.scope is None and self.items is None and not self.node.is_sleep
+        return self.node.calls and self.items is None
 
     @property
     def call(self) -> tuple[str, int, int]:
@@ -123,6 +139,11 @@ class StepState:
     @property
     def id(self) -> str:
         return self.node.id
+
+    @property
+    def required(self) -> bool:
+        """The run, or the composite it is in, fails with it."""
+        return self.node.required and not self.waived
 
     def needed(self, name: str) -> StepState:
         """The step that `name` means here, looking outward."""
@@ -155,6 +176,20 @@ class ScopeState:
         """How long the round or attempt was waited for: a delay or a backoff."""
 
 
+class Version(NamedTuple):
+    """A plan that the run has followed."""
+
+    number: int
+    plan: Plan
+    id: str
+    """The plan's content hash."""
+    at: int
+    seq: int
+    cause: str
+    by: str
+    why: str
+
+
 class Question:
     """Something only a person (or a late result) can decide."""
 
@@ -180,6 +215,9 @@ class RunState:
         self.program = program
         self.inputs = inputs
         self.limits = limits
+        self.settings = RunSettings()
+        self.asks = False
+        """The settings ask before calls for which the plan does not."""
         self.at = 0
         """Time of the last event, in ms."""
         self.seq = 0
@@ -198,7 +236,13 @@ class RunState:
         """Name of the limit that a person chose to stop at."""
         self.extended: dict[str, float] = {}
         """Limits that a person raised."""
-        self.asked_about: set[tuple[str, int, int]] | None = None
+        self.versions: list[Version] = []
+        """Every plan it has followed, the first one first."""
+        self.commands: dict[str, str] = {}
+        """By key, what became of each command: empty if it was taken, else why not."""
+        self.tools: dict[str, ToolMark] = {}
+        """What each tool was when the run began, or when the plan came to need it."""
+        self.doubted: set[tuple[str, int, int]] | None = None
         """Once its log was cut: the calls with effects that were in doubt since. Each is at first."""
         self.accepted_tools: dict[str, str] = {}
         """Hashes of tools that are not what they were when the run began, and that a person took."""
@@ -209,7 +253,17 @@ class RunState:
         self.steps: dict[str, StepState] = {}
         """Every step and item by path; children of a loop's earlier rounds stay."""
         self.root = ScopeState(program.root, None, "")
+        self._begin()
+        self.fetch: Callable[[str], bytes] = _no_blobs
+        """Gives the bytes of a blob. They never change, so they are no part of the state."""
+        self.at_hand: dict[str, bytes] = {}
+        """Blobs of the turn under way: whoever stores them has not seen them yet."""
+
+    def _begin(self) -> None:
+        """What is open, how many there are of each, and what is to be looked at."""
         self.questions: dict[str, Question] = {}
+        self.asked_about: dict[str, str] = {}
+        """For steps about which a question is open, its id."""
         self.open_questions = 0
         self.blocked_by = 0
         """Open questions that stop the whole run, not just one step."""
@@ -226,6 +280,14 @@ class RunState:
         self.retired: dict[str, int] = {}
         """Starts of steps that another attempt of their composite replaced: their successors count on
         from there, so that a late word of the old ones is not taken for the new ones'."""
+        self.signals: dict[str, deque[Stored]] = {}
+        """What has come from outside and no step has taken yet, by name."""
+        self.listening = 0
+        """Steps that wait for a signal."""
+        self.listeners: dict[str, deque[StepState]] = {}
+        """Those, by signal; also some that have moved on since: look at the status first."""
+        self.heard: list[str] = []
+        """Signals for which there is both, something that came and somebody who waits."""
         self.discoveries: list[tuple[str, str, str]] = []
 
         # Frontier. All of these hold steps that may have moved on since: look at the status first.
@@ -241,10 +303,6 @@ class RunState:
         """Composites and foreach steps (None: the run) of which everything is settled."""
         self.order = 0
         """Tie-breaker of the heaps: first come, first served."""
-        self.fetch: Callable[[str], bytes] = _no_blobs
-        """Gives the bytes of a blob. They never change, so they are no part of the state."""
-        self.at_hand: dict[str, bytes] = {}
-        """Blobs of the turn under way: whoever stores them has not seen them yet."""
 
     @property
     def plan(self) -> Plan:
@@ -276,7 +334,7 @@ class RunState:
             return RunStatus.PAUSED if self.paused else RunStatus.RUNNING
         if self.paused:
             return RunStatus.PAUSED
-        if self.blocked_by or (self.open_questions and not self._can_move()):
+        if self.blocked_by or ((self.open_questions or self.listening) and not self._can_move()):
             return RunStatus.WAITING
         return RunStatus.RUNNING
 
@@ -285,7 +343,8 @@ class RunState:
         steps = [*self.fresh, *(entry[2] for entry in (*self.ready, *self.timers))]
         return (
             bool(self.parked)
-            or any(step.status in (StepStatus.READY, StepStatus.WAITING) for step in steps)
+            or any(step.status is StepStatus.READY for step in steps)
+            or any(step.status is StepStatus.WAITING and not step.awaits for step in steps)
             or any(self.is_over(owner) for owner in self.closing)
         )
 

@@ -44,7 +44,7 @@ def stretches(step: StepState, now_ms: int) -> list[Stretch]:
     if step.ready_at and step.ready_at < step.started_at:
         found.append(Stretch(step.ready_at, step.started_at, "queue", status))
     what: What = "group" if step.items is not None or step.node.scope is not None else "run"
-    if step.node.is_sleep:
+    if not step.node.calls and step.node.scope is None:
         what = "wait"
     at, last = step.started_at, None
     for span in step.spans or ():
@@ -67,7 +67,7 @@ def _current(step: StepState, what: What, at: int, last: Span | None, now_ms: in
     end = step.ended_at or now_ms
     if last is not None and last.final:
         at = max(at, step.ready_at)
-    between = status is StepStatus.READY or (status is StepStatus.WAITING and not step.node.is_sleep)
+    between = status is StepStatus.READY or (status is StepStatus.WAITING and step.node.calls)
     if step.attempt_at >= at and not between:
         return [
             Stretch(at, step.attempt_at, _between(last), status),

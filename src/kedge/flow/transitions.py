@@ -46,7 +46,12 @@ TABLE: dict[type[Event], dict[StepStatus, StepStatus]] = {
     },
     RetryScheduled: {_S.RUNNING: _S.WAITING, _S.IN_DOUBT: _S.WAITING},
     StepWaiting: {_S.READY: _S.WAITING, _S.WAITING: _S.WAITING},
-    StepSkipped: {_S.READY: _S.SKIPPED, _S.PENDING: _S.SKIPPED, _S.RUNNING: _S.SKIPPED},
+    StepSkipped: {
+        _S.READY: _S.SKIPPED,
+        _S.PENDING: _S.SKIPPED,
+        _S.RUNNING: _S.SKIPPED,
+        _S.WAITING: _S.SKIPPED,
+    },
     StepCancelled: {_S.RUNNING: _S.CANCELLED, _S.WAITING: _S.CANCELLED},
     StepInDoubt: {_S.RUNNING: _S.IN_DOUBT},
     StepInterrupted: {_S.RUNNING: _S.READY},

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge.base.errors import NotOwner
+from kedge.base.failpoints import armed, reach
 
 if sys.platform == "win32":
     import msvcrt
@@ -158,6 +159,8 @@ def _drop(path: str) -> None:
         with suppress(OSError):
             if sys.platform != "win32" and _is_at(fd, path):
                 Path(path).unlink()
+                if armed:
+                    reach("locks.drop.unlinked")
         with suppress(OSError):
             os.close(fd)
 
@@ -171,6 +174,8 @@ def _lock_file(path: str) -> int | None:
             continue
         try:
             locked = _try_lock(fd)
+            if locked and armed:
+                reach("locks.take.locked")
             if locked and _is_at(fd, path):
                 return fd
         except BaseException:

@@ -11,6 +11,7 @@ import re
 from importlib.resources import files
 
 from kedge.base.errors import StoreDamaged, StoreError, StoreVersion
+from kedge.base.failpoints import armed, reach
 from kedge.journal.db import Db, Row, connect
 
 APPLICATION_ID = 1801806951  # "kedg"
@@ -85,13 +86,19 @@ def migrate(db: Db) -> None:
     """Bring the tables up to date. Several processes may do so at once: one does, the others see it."""
     scripts = migrations()
     while db.pragma("user_version") < len(scripts):
+        if armed:
+            reach("schema.migrate.before")
         db.execute("begin immediate")
         try:
             version: int = db.pragma("user_version")
             if version < len(scripts):
                 db.execute(scripts[version])
                 db.pragma("user_version", version + 1)
+            if armed:
+                reach("schema.migrate.applied")
             db.execute("commit")
+            if armed:
+                reach("schema.migrate.after")
         except BaseException:
             if db.in_transaction:
                 db.execute("rollback")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import starmap
 from pathlib import Path
@@ -15,6 +15,7 @@ import apsw
 import msgspec
 
 from kedge.base.errors import StoreDamaged, StoreError
+from kedge.base.failpoints import armed, reach
 from kedge.base.ids import run_id as checked_run_id
 from kedge.journal.db import UNREADABLE, Db
 from kedge.journal.entry import Append, Entry, Head, Lease, advance, verify
@@ -58,12 +59,18 @@ class SqliteJournal:
     def claim(self, run_id: str, now_ms: int) -> Lease:
         """The run is ours, with a new epoch; NotOwner names the process that has it."""
         checked_run_id(run_id)
+        if armed:
+            reach("journal.claim.before")
         try:
             self._take_lock(run_id)
         except OSError as error:
             raise from_os(error, f"{self._file.path}.locks") from error
         try:
+            if armed:
+                reach("journal.claim.locked")
             epoch = self._file.write(lambda db: _own(db, run_id, now_ms))
+            if armed:
+                reach("journal.claim.owned")
         except BaseException:
             self._locks.drop(run_id)
             raise
@@ -104,6 +111,8 @@ class SqliteJournal:
         if not appends:
             return
         known = self._rows
+        if armed:
+            reach("journal.commit.before")
         try:
             rows = self._file.write(
                 lambda db: _append_all(db, appends, known), lambda db: _landed(db, appends), patience_s
@@ -111,6 +120,8 @@ class SqliteJournal:
         except BaseException:
             known.clear()  # where they stand now, the file must tell
             raise
+        if armed:
+            reach("journal.commit.after")
         known.update(rows)
 
     def head(self, run_id: str) -> Head | None:
@@ -157,6 +168,8 @@ class SqliteJournal:
     def delete(self, run_ids: Iterable[str]) -> None:
         """Forget runs with their events, and the blobs that nobody refers to any more."""
         self._file.write(lambda db: self._delete_all(db, dict.fromkeys(run_ids)))
+        if armed:
+            reach("journal.delete.after")
 
     def _delete_all(self, db: Db, run_ids: Iterable[str]) -> None:
         # Inside the transaction: who takes a lock from here on waits for us to be done, and then
@@ -167,10 +180,14 @@ class SqliteJournal:
                 raise owned_by(run_id, _find_owner(db, run_id))
             _refuse_if_alive(db, run_id)
             _delete(db, run_id, row.key)
+            if armed:
+                reach("journal.delete.gone")
 
     def vacuum(self) -> int:
         """Sweep blobs without a run and give free pages back; the bytes that were freed."""
         self._file.write(lambda db: db.execute(SQL["delete_orphan_blobs"]))
+        if armed:
+            reach("journal.vacuum.swept")
         return self._file.compact()
 
     def data_version(self) -> int:
@@ -193,13 +210,19 @@ class SqliteJournal:
             self._file.close()
 
     def _release(self, run_ids: list[str]) -> None:
+        if armed:
+            reach("journal.release.before")
         try:
             self._file.write(lambda db: db.executemany(SQL["drop_owner"], [(run_id,) for run_id in run_ids]))
+            if armed:
+                reach("journal.release.unowned")
         finally:  # the lock decides: a row left behind only names a process that has none
             for run_id in run_ids:
                 del self._epochs[run_id]
                 self._rows.pop(run_id, None)
                 self._locks.drop(run_id)
+        if armed:
+            reach("journal.release.after")
 
     def _owner(self, run_id: str) -> Owner | None:
         with self._file.reading() as db:
@@ -209,6 +232,8 @@ class SqliteJournal:
         self, run_id: str, after_seq: int, limit: int | None
     ) -> tuple[list[Entry], StoreDamaged | None, str]:
         """What can be read and is sound, the damage that ended it, and the mark the run bears."""
+        if armed:
+            reach("journal.read")
         with self._file.reading() as db:
             row = _find_run_anyhow(db, run_id)
             if row is None:
@@ -239,7 +264,11 @@ class SqliteJournal:
     def _mark(self, run_id: str, what: str) -> None:
         # Only for lists, and the damage itself is being reported: a store that cannot take it may fail.
         with suppress(StoreError):
+            if armed:
+                reach("journal.mark.before")
             self._file.write(lambda db: db.execute(SQL["mark_damaged"], (what, run_id)))
+            if armed:
+                reach("journal.mark.after")
 
 
 def _own(db: Db, run_id: str, now_ms: int) -> int:
@@ -254,6 +283,8 @@ def _own(db: Db, run_id: str, now_ms: int) -> int:
         key = row.key
         _move_head(db, key, head)
     db.execute(SQL["put_owner"], (key, *this_process(now_ms)))
+    if armed:
+        reach("journal.claim.written")
     return head.epoch
 
 
@@ -268,6 +299,8 @@ def _append_all(db: Db, appends: Sequence[Append], known: Mapping[str, _RunRow])
         rows[run_id] = _append(db, row, append)
     for run_id, row in rows.items():
         _move_on(db, row, known.get(run_id))
+    if armed:
+        reach("journal.append.heads")
     return rows
 
 
@@ -402,12 +435,13 @@ def _append(db: Db, row: _RunRow, append: Append) -> _RunRow:
         )
     base = row.key << _SEQ_BITS
     try:
-        db.executemany(
-            _APPEND_EVENT, [(base + e.seq, e.epoch, e.at, e.data, e.chain) for e in append.entries]
-        )
+        rows = [(base + e.seq, e.epoch, e.at, e.data, e.chain) for e in append.entries]
+        db.executemany(_APPEND_EVENT, _told(rows) if armed else rows)
         size = 0
         for sha, content in append.blobs.items():
             size += _add_blob(db, row.key, sha, content)
+            if armed:
+                reach("journal.append.blob")
     except apsw.ConstraintError as error:
         raise damaged(head.run_id, row.head.seq + 1, "there is an event after the run's last one") from error
     except UNREADABLE as error:
@@ -415,6 +449,13 @@ def _append(db: Db, row: _RunRow, append: Append) -> _RunRow:
     if size:
         head = msgspec.structs.replace(head, bytes=head.bytes + size)
     return _RunRow(row.key, row.sound, head)
+
+
+def _told(rows: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """The rows of events, with a place after each that was inserted."""
+    for row in rows:
+        yield row
+        reach("journal.append.event")
 
 
 def _add_blob(db: Db, key: int, sha: str, content: bytes) -> int:

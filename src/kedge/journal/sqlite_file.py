@@ -33,6 +33,7 @@ from typing import Any, TypeVar
 import apsw
 
 from kedge.base.errors import InternalError, KedgeError, StoreDamaged, StoreError, StoreFull
+from kedge.base.failpoints import armed, reach
 from kedge.journal import faults
 from kedge.journal.db import ERRORS, Db, connect, disconnect, result_code
 from kedge.journal.schema import check_identity, check_tables, migrate
@@ -93,6 +94,8 @@ class SqliteFile:
         try:
             with _making:
                 _make_file(Path(self.path))
+                if armed:
+                    reach("file.open.made")
                 self._open_first()
                 self._inode = _inode(self.path)
         except OSError as error:
@@ -132,8 +135,12 @@ class SqliteFile:
         with self._writing:
             db = self._opened_writer()
             self._patience_s = patience_s
+            if armed:
+                reach("file.begin.before")
             try:
                 db.execute("begin immediate")
+                if armed:
+                    reach("file.begin.after")
                 done = work(db)
             except BaseException as error:
                 self._undo(db, error)
@@ -141,7 +148,11 @@ class SqliteFile:
                     raise self._named(error) from error
                 raise
             try:
+                if armed:
+                    reach("file.commit.before")
                 db.execute("commit")
+                if armed:
+                    reach("file.commit.after")
             except apsw.Error as error:
                 self._settle(db, error, landed)
             self._check_same_file()
@@ -153,11 +164,17 @@ class SqliteFile:
             db = self._opened_writer()
             before = self._bytes_on_disk()
             try:
+                if armed:
+                    reach("file.compact.before")
                 db.execute("vacuum")
+                if armed:
+                    reach("file.compact.rewritten")
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             except apsw.Error as error:
                 self._undo(db, error)
                 raise self._named(error) from error
+            if armed:
+                reach("file.compact.after")
             return max(0, before - self._bytes_on_disk())
 
     def data_version(self) -> int:
@@ -260,6 +277,8 @@ class SqliteFile:
         db.pragma("journal_size_limit", _WAL_BYTES_KEPT)
         db.pragma("cell_size_check", "on")  # finds a damaged page before it is followed
         db.pragma("mmap_size", 0)  # a mapped page that cannot be read kills the process
+        if armed:
+            reach("file.open.set_up")
         migrate(db)
         check_tables(db, self.path)
 
@@ -336,11 +355,15 @@ class SqliteFile:
         happened = False
         try:
             again = self._opened_writer()
+            if armed:
+                reach("file.settle.opened")
             happened = landed is not None and landed(again)
             if happened:
                 # What recovery finds in the log may never have reached the disk. The checkpoint writes it
                 # anew to the main file and syncs that one.
                 again.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                if armed:
+                    reach("file.settle.checkpointed")
         except (*ERRORS, KedgeError) as failed:
             second = failed if isinstance(failed, KedgeError) else self._named(failed)
             self._drop_connections()
@@ -357,6 +380,8 @@ class SqliteFile:
             raise self._named(error) from error
 
     def _drop_connections(self) -> None:
+        if armed:
+            reach("file.close")
         with self._reading:
             for db in (self._reader, self._writer):
                 if db is not None:

@@ -68,7 +68,7 @@ def to_data(document: object, limits: Limits = DEFAULT_LIMITS) -> Any:
         finding = Finding(
             code=error.code,
             message=error.message,
-            path=error.path.removeprefix("$").lstrip("."),
+            path=error.path.removeprefix("$").removeprefix("."),
             remedy=error.remedy,
         )
         raise invalid([finding]) from None
@@ -100,6 +100,8 @@ def _decoded(raw: bytes, limits: Limits) -> str:
 def _text_to_data(text: str, limits: Limits) -> Any:
     if len(text) > limits.document_bytes:
         raise _too_big(len(text), limits)
+    if not text.isascii():
+        _only_characters(text)
     text = text.removeprefix("\ufeff")
     start = text.lstrip()
     if start.startswith("```"):
@@ -137,26 +139,36 @@ def _count_steps(text: str, limits: Limits) -> None:
         todo.extend(step for step in steps if step.steps)
 
 
+def _only_characters(text: str) -> None:
+    """Half of a surrogate pair is no character, and nothing can store it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise _half_a_pair(text, error.start) from None
+
+
 def _whole_characters(data: Any, text: str) -> Any:
-    """JSON can spell half of a surrogate pair: no character, and nothing can store it."""
+    """JSON can spell one."""
     if "\\u" not in text:
         return data
     try:
         msgspec.json.encode(data)
     except UnicodeEncodeError:
-        place = text.lower().find("\\ud")
-        line = text.count("\n", 0, place) + 1
-        raise invalid(
-            [
-                Finding(
-                    code="bad_character",
-                    path=f"line {line}",
-                    message="half of a surrogate pair is no character",
-                    remedy="write the character itself, or both halves",
-                )
-            ]
-        ) from None
+        raise _half_a_pair(text, text.lower().find("\\ud")) from None
     return data
+
+
+def _half_a_pair(text: str, place: int) -> InvalidPlan:
+    return invalid(
+        [
+            Finding(
+                code="bad_character",
+                path=f"line {text.count(chr(10), 0, place) + 1}",
+                message="half of a surrogate pair is no character",
+                remedy="write the character itself, or both halves",
+            )
+        ]
+    )
 
 
 def too_many_steps(limits: Limits) -> Finding:

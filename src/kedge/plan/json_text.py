@@ -115,7 +115,7 @@ def _diagnosis(text: str, error: json.JSONDecodeError) -> InvalidPlan:
     before = text[: error.pos].rstrip()
     rest = text[error.pos :].lstrip()
     if error.msg == "Extra data":
-        if rest[0] in "{[":
+        if rest.startswith(("{", "[")):
             return _fault(
                 "several_documents", error.pos, text, "a second document starts here", "give one document"
             )

@@ -206,10 +206,8 @@ DOERS = ("tool", "role", "goal", "wait", "use", "steps")
 LATER_FIELDS = (
     "goal",
     "role",
-    "wait",
     "use",
     "output",
-    "approval",
     "compensate",
     "quality",
     "quality_min",

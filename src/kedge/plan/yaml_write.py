@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from kedge.base.codec import MAX_DEPTH
 from kedge.base.errors import BadInput
-from kedge.plan.plain import kind_of
+from kedge.plan.plain import is_deeper, kind_of
 from kedge.plan.yaml_text import plain_value
 
 _FLOW_WIDTH_MAX = 80
@@ -23,7 +23,11 @@ _UNSAFE = re.compile(r": |:$| #")
 
 
 def dump_yaml(data: Any) -> str:
-    """Data as YAML text, keys in the order they have."""
+    """Data as YAML text, keys in the order they have. BadInput for what our reader would not read."""
+    if is_deeper(data, MAX_DEPTH):
+        raise BadInput(
+            f"lists and maps are nested deeper than {MAX_DEPTH}", code="too_deep", remedy="flatten it"
+        )
     if not data or kind_of(data) not in (list, dict):
         return f"{_flow(data)}\n"
     lines: list[str] = []
@@ -33,10 +37,6 @@ def dump_yaml(data: Any) -> str:
 
 def _block(value: Any, indent: int, lines: list[str]) -> None:
     """Append the lines of a list or map that does not fit on one."""
-    if indent > 2 * (MAX_DEPTH + 16):
-        raise BadInput(
-            f"lists and maps are nested deeper than {MAX_DEPTH}", code="too_deep", remedy="flatten it"
-        )
     pad = " " * indent
     if isinstance(value, dict):
         for key, item in cast(dict[str, Any], value).items():

@@ -1,7 +1,8 @@
 """What tests need, shipped to users: scripted tools, virtual time, recorded calls, replay, conformance kits.
 
-The names below are for tests of plans and are loaded when they are first used; docs/testing.md shows them at
-work. `journal_kit` checks a store of your own; `ring` and `laws` try the core without an engine.
+The names below are for tests of plans and are loaded when they are first used; docs/testing.md shows them
+at work. `journal_kit` checks a store of your own; `ring` and `laws` try the core without an engine;
+`world` lives whole lives of the engine, each from a seed, through all that can go wrong.
 
 Contracts: a test needs no network, no disk and no time; what a test did not foresee fails it by name; nothing
 of the engine is faked but the tools, the clock and the loop's idea of time. Nothing but tests imports this.

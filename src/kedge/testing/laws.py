@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kedge.flow.events import AnyEvent, StepExpanded, StepInterrupted, StepStarted, StepWaiting
+from kedge.flow.events import AnyEvent, QuestionAsked, StepExpanded, StepInterrupted, StepStarted, StepWaiting
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
 
 _SETTLED_AS = {
     StepStatus.DONE: {Outcome.DONE},
     StepStatus.SKIPPED: {Outcome.ABSENT, Outcome.FAILED},
-    StepStatus.CANCELLED: {Outcome.CANCELLED},
+    StepStatus.CANCELLED: {Outcome.CANCELLED, Outcome.ABSENT},  # absent: stopped because the plan changed
     StepStatus.FAILED: {None, Outcome.FAILED, Outcome.ABSENT, Outcome.DONE},  # None: its fallback is on
 }
 
@@ -31,12 +31,19 @@ def check_laws(state: RunState) -> None:
     _same("done", state.done, sum(s.status is StepStatus.DONE for s in steps.values()))
     open_ones = [q for q in state.questions.values() if q.open]
     _same("open questions", state.open_questions, len(open_ones))
-    _same("blocked by", state.blocked_by, sum(q.asked.reason != "in_doubt" for q in open_ones))
+    _same("blocked by", state.blocked_by, sum(not q.asked.path for q in open_ones))
+    _same(
+        "asked about",
+        state.asked_about,
+        {q.asked.path: id_ for id_, q in state.questions.items() if q.open and q.asked.path},
+    )
     for path, step in steps.items():
         _same("path", path, step.path)
         allowed = _SETTLED_AS.get(step.status, {None})
         if step.outcome not in allowed:
             raise AssertionError(f"{path} is {step.status} and counts as {step.outcome}")
+    listening = [s for s in steps.values() if s.status is StepStatus.WAITING and s.awaits == "signal"]
+    _same("listening", state.listening, len(listening))
     for scope in _live_scopes(state.root):
         _check_scope(state, scope)
     if state.end is not None:
@@ -50,7 +57,15 @@ def check_moves(state: RunState) -> None:
     """AssertionError if something stands still and nobody will ever move it. Holds after each turn."""
     asked = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "in_doubt"]
     in_doubt = [s.path for s in state.steps.values() if s.status is StepStatus.IN_DOUBT]
-    _same("asked about", sorted(asked), sorted(in_doubt))
+    _same("in doubt", sorted(asked), sorted(in_doubt))
+    waits = [
+        s.path for s in state.steps.values() if s.status is StepStatus.WAITING and s.awaits == "approval"
+    ]
+    approvals = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "approval"]
+    _same("to be approved", sorted(approvals), sorted(waits))
+    held = [s.path for s in state.steps.values() if s.held and s.outcome is None]
+    failed = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "failed"]
+    _same("held", sorted(held), sorted(failed))
     if state.end is not None or state.paused or state.open_questions or state.running:
         return
     waiting = [s.path for s in state.steps.values() if s.status is StepStatus.WAITING]
@@ -88,7 +103,12 @@ def _check_scope(state: RunState, scope: ScopeState) -> None:
         for one in (step, *(step.items or ())):
             if one.status is StepStatus.READY and one.path not in in_frontier:
                 raise AssertionError(f"{one.path} is ready and will never be looked at")
-            if one.status is StepStatus.WAITING and one.path not in in_frontier | timed:
+            if one.status is StepStatus.WAITING and one.awaits == "signal":
+                if one not in state.listeners.get(one.signal, ()):
+                    raise AssertionError(f"{one.path} will never hear {one.signal!r}")
+            elif one.status is StepStatus.WAITING and one.awaits == "approval":
+                continue  # `check_moves` looks whether somebody is asked
+            elif one.status is StepStatus.WAITING and one.path not in in_frontier | timed:
                 raise AssertionError(f"{one.path} waits for no time")
         if step.status is StepStatus.PENDING and not state.cancelling:  # then nobody is told any more
             _same(f"waiting of {step.path}", step.waiting, _count_waiting(step))
@@ -118,7 +138,7 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     closing = {owner.path if owner else "" for owner in state.closing if state.is_over(owner)}
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
-        "extended asked_about open_questions blocked_by running calls total settled done retired "
+        "extended doubted open_questions blocked_by listening running calls total settled done retired "
         "discoveries status"
     )
     return {
@@ -127,6 +147,9 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
             id_: (q.asked, q.asked_at, q.answer, q.answered_at, q.by) for id_, q in state.questions.items()
         },
         "root": _picture_scope(state.root),
+        "signals": {name: list(kept) for name, kept in state.signals.items()},
+        "commands": dict(state.commands),
+        "versions": [(one.number, one.id, one.cause, one.by, one.why) for one in state.versions],
         "steps": {path: _picture_step(step, now_ms) for path, step in state.steps.items()},
         "closing": sorted(closing),
         "to_start": sorted(
@@ -155,10 +178,12 @@ def _picture_scope(scope: ScopeState | None) -> Any:
 def _picture_step(step: StepState, now_ms: int) -> dict[str, Any]:
     own = (
         "path status outcome starts attempt iteration generation result error reason because ready_at "
-        "started_at attempt_at ended_at ended_seq index items_value open rounds troubled missed waiting"
+        "started_at attempt_at ended_at ended_seq index items_value open rounds troubled missed unwanted "
+        "waived held approved given waiting"
     )
     found = {name: getattr(step, name) for name in own.split()}
     found["wake_at"] = step.wake_at if step.wake_at > now_ms else 0
+    found["awaits"] = (step.awaits, step.signal) if step.status is StepStatus.WAITING else ""
     found["stand_in"] = step.stand_in.path if step.stand_in else ""
     found["owner"] = step.owner.path if step.owner else ""
     found["items"] = None if step.items is None else [item.path for item in step.items]
@@ -174,6 +199,10 @@ def check_event(state: RunState, event: AnyEvent) -> None:
     step = state.steps.get(path)
     if step is None:
         return
+    if isinstance(event, QuestionAsked) and (id_ := state.asked_about.get(path)) is not None:
+        before = state.questions[id_].asked
+        if (before.reason, before.binding) == (event.reason, event.binding):
+            raise AssertionError(f"{path}: the same is asked again while {id_} is open")
     if isinstance(event, StepInterrupted) and step.node.effect == "effect":
         raise AssertionError(f"{path} may have had its effect, and would be run again")
     if isinstance(event, StepStarted | StepExpanded | StepWaiting) and step.owner is None:

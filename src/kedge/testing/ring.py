@@ -18,10 +18,11 @@ from collections.abc import Mapping
 from typing import Any, Self, cast
 
 from kedge.base.codec import decode, encode
-from kedge.base.errors import Category, InvalidPlan
+from kedge.base.errors import Category, InvalidPlan, KedgeError
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.checks import check
 from kedge.flow import inputs as inp
+from kedge.flow.commands import KINDS, Command
 from kedge.flow.decide import decide
 from kedge.flow.due import due, next_wake
 from kedge.flow.events import AnyEvent, PlanAdopted, Raw, RunStarted, decode_event, encode_event, kind_of
@@ -29,6 +30,7 @@ from kedge.flow.evolve import evolve
 from kedge.flow.names import result_bytes
 from kedge.flow.program import Node, compile_plan
 from kedge.flow.result import RunResult
+from kedge.flow.settings import RunSettings
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure
@@ -144,22 +146,25 @@ class Ring(Seen):
         inputs: Mapping[str, Any] | None = None,
         limits: Limits = DEFAULT_LIMITS,
         gate: Places | None = None,
+        settings: RunSettings | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         self.plan = plan if isinstance(plan, Plan) else Plan.parse(plan)
         self._effects: dict[str, Effect] = dict(effects or {})
         self._limits = limits
         self._inputs = encode(dict(inputs or {}))
         self._gate = gate or Places()
+        self._settings = settings or RunSettings()
         self.now_ms = 1_000
         self.blobs: dict[str, bytes] = {}
         self.log: list[tuple[bytes, int]] = []
         self.launched: list[tuple[str, Any]] = []
         self._flying: dict[str, tuple[StepState, int]] = {}
-        catalog = self._catalog()
+        catalog = catalog or self._catalog()
         findings = check(self.plan, catalog, limits=limits)
         if not findings.ok:
             raise InvalidPlan("\n".join(map(str, findings.errors)), findings)
-        self._program = compile_plan(self.plan, catalog)
+        self._tools = catalog
         self.state = self._new_state()
         self._shadow = self._new_state()
         self.laws = True
@@ -167,13 +172,14 @@ class Ring(Seen):
 
     def _catalog(self) -> Catalog:
         names = dict.fromkeys(step.tool for step in _all(self.plan.steps) if step.tool is not None)
+        names |= dict.fromkeys(self._effects)
         return Catalog(
             ToolSpec(name=name, parameters=_ANY_ARGS, effect=self._effects.get(name) or "pure")
             for name in names
         )
 
     def _new_state(self) -> RunState:
-        state = RunState("r", self._program, self._inputs, self._limits)
+        state = RunState("r", compile_plan(self.plan, self._tools), self._inputs, self._limits)
         state.fetch = self.blobs.__getitem__
         return state
 
@@ -182,7 +188,9 @@ class Ring(Seen):
     def start(self) -> Self:
         """The run begins."""
         turn = Turn(self.state, self.now_ms)
-        turn.emit(RunStarted(plan="p", goal=self.plan.goal, inputs=Raw(self._inputs)))
+        turn.emit(
+            RunStarted(plan="p", goal=self.plan.goal, inputs=Raw(self._inputs), settings=self._settings)
+        )
         turn.emit(PlanAdopted(version=1, plan="p", cause="start"))
         return self._end(turn)
 
@@ -216,9 +224,9 @@ class Ring(Seen):
         self.now_ms += ms
         return self.put(inp.Ticked())
 
-    def send(self, kind: Any, **more: Any) -> Self:
+    def send(self, kind: str, **more: Any) -> Self:
         """A command; what the run refuses is raised."""
-        return self.put(inp.Command(kind, **more))
+        return self.put(cast("Command", KINDS[kind](**more)))
 
     def answer(self, answer: str, value: Any = None, question: str = "") -> Self:
         """Answer a question, the only open one if none is named."""
@@ -250,11 +258,18 @@ class Ring(Seen):
     def put(self, *given: inp.Input) -> Self:
         """One turn with these inputs."""
         turn = Turn(self.state, self.now_ms)
+        refusal: KedgeError | None = None
         for one in given:
             if isinstance(one, inp.Returned | inp.Raised):
                 self._landed(one.path, one.starts)
-            decide(turn, one)
-        return self._end(turn)
+            try:
+                decide(turn, one)
+            except KedgeError as error:  # a command: that it was refused may stand in the log
+                refusal = error
+        self._end(turn)
+        if refusal is not None:
+            raise refusal
+        return self
 
     # --- inside
 

@@ -45,11 +45,13 @@ def _visible(text: str) -> str:
     for char in text:
         if char.isspace():
             kept.append(" ")
+            marks = 0
             continue
         category = unicodedata.category(char)
+        if category in _DROPPED or char in _SELECTORS or ord(char) & 0xFFFE == 0xFFFE:
+            continue  # marks on both sides of what is not seen stand in one row
         marks = marks + 1 if category in _MARKS else 0
-        hidden = category in _DROPPED or char in _SELECTORS or ord(char) & 0xFFFE == 0xFFFE
-        if not hidden and marks <= _MARKS_IN_A_ROW_MAX:
+        if marks <= _MARKS_IN_A_ROW_MAX:
             kept.append(char)
     return "".join(kept)
 

@@ -57,6 +57,12 @@ WRONG_TEXTS: list[tuple[str, str, int, str | None]] = [
     ("a\u202eb", "expr_character", 1, None),
     ("'\ud800'", "expr_character", 1, None),
     ("`a`", "expr_character", 0, "'a'"),
+    ('{"a": 1,', "expr_incomplete", 8, None),
+    ("a < b < c < d < e < f", "expr_chained", 6, None),  # a few mends are tried, not any number
+    # brackets belong to what stands in them
+    ("a < (b) < c", "expr_chained", 8, "a < (b) and (b) < c"),
+    ("a < (b + 1) < c", "expr_chained", 12, "a < (b + 1) and (b + 1) < c"),
+    ("a if (b)", "expr_no_else", 8, "a if (b) else null"),
     # texts and numbers
     ("'abc", "expr_unclosed_string", 0, None),
     ('a == "b\nc"', "expr_unclosed_string", 5, None),
@@ -286,6 +292,22 @@ def test_an_unknown_function_lists_the_known() -> None:
     assert error.allowed == tuple(
         "abs all any bool endswith float int len lower max min present round startswith str sum upper".split()
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [("(a + b) * c", "(a + b) * c"), ("-('x') + 1", "-('x')"), ("(a + b).x", "(a + b)"), ("not (a)", "(a)")],
+)
+def test_a_quoted_part_has_both_of_its_brackets(text: str, quoted: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        parse(text).evaluate({"a": "x", "b": "y", "c": 2}.__getitem__)
+    assert f"`{quoted}`" in str(caught.value)
+
+
+def test_a_name_of_any_length_is_shown_short() -> None:
+    with pytest.raises(ExpressionError) as caught:
+        parse("a" * 4_000).evaluate({}.__getitem__)
+    assert len(str(caught.value)) < 500
 
 
 def test_long_sources_are_shortened_in_messages() -> None:

@@ -59,6 +59,8 @@ def test_one_expression_alone_is_whole_and_keeps_the_type() -> None:
     template = parse_template("${list.files}")
     assert isinstance(template.whole, Expression)
     assert template.parts == (template.whole,)
+    assert [str(path) for path in template.paths] == ["list.files"]
+    assert template.names == {"list"}
     assert parse_template("a ${list.files}").whole is None
     assert parse_template("").whole is None
 

@@ -298,6 +298,23 @@ def test_nothing_but_a_boolean_is_a_condition(text: str, remedy: str) -> None:
         assert remedy in caught.value.remedy
 
 
+@pytest.mark.parametrize("text", ["a + 1", "a and true", "len(a)", "a.b", "-a"])
+def test_what_is_no_json_is_named_by_its_type(text: str) -> None:
+    with pytest.raises(ExpressionError, match="a tuple"):
+        parse(text).evaluate({"a": (1, 2)}.__getitem__)
+
+
+def test_a_number_beyond_all_floats_is_an_overflow() -> None:
+    for text in ("a / 2", "a * 1.5", "float(a)", "sum([a, 0.5])", "round(a)"):
+        with pytest.raises(ExpressionError) as caught:
+            parse(text).evaluate({"a": 10**400}.__getitem__)
+        assert caught.value.code == "expr_overflow"
+
+
+def test_an_expression_shows_its_text() -> None:
+    assert repr(parse("a.b > 1")) == "parse('a.b > 1')"
+
+
 def test_an_error_in_a_condition_is_an_error() -> None:
     with pytest.raises(ExpressionError):
         evaluate_condition(parse("compare.missing > 1 or true"), DATA.__getitem__)

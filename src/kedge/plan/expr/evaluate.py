@@ -123,7 +123,7 @@ def _condition(node: Node, text: str) -> Code:
         value = code(frame)
         if value is True or value is False:
             return value
-        return operators.boolean(value, site)
+        raise operators.not_boolean(value, site)
 
     return run
 

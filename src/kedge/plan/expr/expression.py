@@ -13,7 +13,7 @@ from kedge.plan.expr.evaluate import Code, compiled, path_code
 from kedge.plan.expr.faults import MAX_TEXT, shown
 from kedge.plan.expr.lexer import tokens
 from kedge.plan.expr.mending import mended
-from kedge.plan.expr.operators import Frame, Resolve, Site, boolean
+from kedge.plan.expr.operators import Frame, Resolve, Site, not_boolean
 from kedge.plan.expr.parser import parse_node
 from kedge.plan.expr.refusals import RESERVED_WORDS
 from kedge.plan.expr.syntax import Access, Name, Path, reads
@@ -72,7 +72,7 @@ def evaluate_condition(expression: Expression, resolve: Resolve) -> bool:
     value = expression.evaluate(resolve)
     if value is True or value is False:
         return value
-    return boolean(value, Site(0, shown(expression.text)))
+    raise not_boolean(value, Site(0, shown(expression.text)))
 
 
 @lru_cache(maxsize=4096)

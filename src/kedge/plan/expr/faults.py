@@ -32,9 +32,10 @@ class Absent(ExpressionError):
     code = "absent"
 
     def __init__(self, name: str, why: str = "") -> None:
+        told = shown(name)
         super().__init__(
-            f"{name} has no value" + (f": {why}" if why else ""),
-            remedy=f"guard it, as in `present({name}) and …` or `{name} if present({name}) else null`",
+            f"{told} has no value" + (f": {why}" if why else ""),
+            remedy=f"guard it, as in `present({told}) and …` or `{told} if present({told}) else null`",
         )
         self.name = name
         self.why = why

@@ -119,10 +119,7 @@ def _round(_frame: Frame, arguments: list[Any], site: Site) -> Any:
     (decimals,) = more
     if type(decimals) is not int or abs(decimals) > _DECIMALS_MAX:
         raise wrong_type(site, f"a whole number of decimals up to {_DECIMALS_MAX}", decimals)
-    try:
-        return fitting(round(value, decimals), site)
-    except OverflowError:
-        return fitting(math.inf, site)
+    return fitting(round(value, decimals), site)
 
 
 def _str(frame: Frame, arguments: list[Any], site: Site) -> str:
@@ -152,7 +149,7 @@ def _float(_frame: Frame, arguments: list[Any], site: Site) -> float:
     (value,) = arguments
     kind = kind_of(value)
     if kind is int or kind is float or kind is bool:
-        return float(value)
+        return float(fitting(value, site))
     if kind is str and len(value) <= 64 and (match := _FRACTION.fullmatch(value)):
         return float(fitting(float(match[1]), site))
     raise fault(

@@ -79,19 +79,20 @@ def wrong_type(site: Site, needed: str, value: Any) -> ExpressionError:
     return fault(site, "expr_type", f"needs {needed}, and has {describe(value)}", remedy)
 
 
-def boolean(value: Any, site: Site) -> bool:
-    """`value` if it is true or false. Nothing else counts as either."""
-    if value is True or value is False:
-        return value
+def not_boolean(value: Any, site: Site) -> ExpressionError:
+    """The error of anything but true and false where one of them is needed."""
     kind = kind_of(value)
+    source = site.source
+    if source[:1] == "(" and source.count("(") == source.count(")") == 1 and source[-1] == ")":
+        source = source[1:-1]
     remedy = "compare it with something"
     if kind is str or kind is list or kind is dict:
-        remedy = f"to ask whether it holds anything write len({site.source}) > 0"
+        remedy = f"to ask whether it holds anything write len({source}) > 0"
     elif value is None:
-        remedy = f"to ask whether there is a value write present({site.source})"
+        remedy = f"to ask whether there is a value write present({source})"
     elif kind is int or kind is float:
-        remedy = f"to ask whether it is not zero write {site.source} != 0"
-    raise fault(site, "expr_not_boolean", f"is {describe(value)} where true or false is needed", remedy)
+        remedy = f"to ask whether it is not zero write {source} != 0"
+    return fault(site, "expr_not_boolean", f"is {describe(value)} where true or false is needed", remedy)
 
 
 # Arithmetic

@@ -8,6 +8,8 @@ Loosest first:  if else,  or,  and,  not,  == != < <= > >= in,  + -,  * / // %, 
 
 from __future__ import annotations
 
+import msgspec
+
 from kedge.base.errors import ExpressionError
 from kedge.plan.expr import refusals
 from kedge.plan.expr.cursor import Cursor
@@ -190,8 +192,8 @@ class _Parser(Cursor):
         inner = self.expression()
         if self.sees(","):
             self.fail("expr_tuple", "( , ) would be a tuple, which JSON has not", "write a list: [a, b]")
-        self.close(")", opened)
-        return inner
+        end = self.close(")", opened)
+        return msgspec.structs.replace(inner, start=opened.start, end=end)  # errors quote it whole
 
     def items(self, bracket: str) -> tuple[Node, ...]:
         """Values with commas between them, up to a bracket. A comma may stand after the last."""

@@ -212,5 +212,5 @@ def _children(
             return (left, right)
         case Arithmetic(first=first, rest=rest):
             return (first, *(operand for _, operand in rest))
-        case Conditional(test=test, then=then, otherwise=otherwise):
-            return (then, test, otherwise)
+        case _:
+            return (node.then, node.test, node.otherwise)

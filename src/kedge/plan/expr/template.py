@@ -6,6 +6,7 @@ Rendered once, never again: what comes out is data, whatever characters it has.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -73,6 +74,17 @@ def parse_template(text: str) -> Template:
         whole = _inner(text, 2, len(text) - 1)
         return Template((whole,), whole)
     return _parsed(text)
+
+
+def expression_spans(text: str) -> Iterator[tuple[int, int]]:
+    """From where to where each expression in the template stands."""
+    position = 0
+    while (opening := _OPENING.search(text, position)) is not None:
+        position = opening.end()
+        if opening.group() != "$${":
+            closing = _closing(text, position)
+            yield position, closing
+            position = closing + 1
 
 
 def _parsed(text: str) -> Template:

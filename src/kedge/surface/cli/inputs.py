@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from kedge import BadInput, NotFound, Plan
+from kedge.base.codec import UNREADABLE
 from kedge.plan.document import to_data
 from kedge.surface.cli.options import json_value
 
@@ -37,7 +38,7 @@ def _value(plan: Plan, name: str, text: str) -> Any:
     if kind == "any":
         try:
             return msgspec.json.decode(text)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return text
     return json_value(text, f"--input {name} ({kind})")
 

@@ -12,6 +12,7 @@ import msgspec
 
 from kedge import BadInput, NotFound
 from kedge.assemble import Settings, read_settings
+from kedge.base.codec import UNREADABLE
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -63,7 +64,7 @@ def json_value(text: str, option: str) -> Any:
     """A value typed as JSON."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise BadInput(
             f"{text[:80]!r} is not JSON: {error}",
             code="option_json",

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kedge.base.errors import BadInput, ToolError
+from kedge.base.failpoints import armed, reach
 from kedge.base.ids import DEVICE_NAMES
 from kedge.tools.builtin.reserved import Reserved
 
@@ -286,6 +287,8 @@ def _open_folder(folder: int, name: str) -> int:
 
 def _replace(folder: int, name: str, data: bytes) -> None:
     """Write beside the file, bring it to the disk, then take the name in one move."""
+    if armed:
+        reach("files.write.before")
     mode = _mode_of(folder, name)
     draft = f".kedge-{secrets.token_hex(8)}.tmp"
     handle = os.open(draft, _NOFOLLOW | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
@@ -299,11 +302,15 @@ def _replace(folder: int, name: str, data: bytes) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+        if armed:
+            reach("files.write.drafted")
         os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(draft, dir_fd=folder)
         raise
+    if armed:
+        reach("files.write.renamed")
     os.fsync(folder)  # the new name, too, must outlive a power cut
 
 

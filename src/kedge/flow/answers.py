@@ -1,0 +1,167 @@
+"""What the answer to a question means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+
+from kedge.base.codec import encode
+from kedge.base.errors import BadInput, NotFound, Refused
+from kedge.flow import commands as cmd
+from kedge.flow import events as ev
+from kedge.flow.approvals import refuse
+from kedge.flow.changes import Act
+from kedge.flow.conclude import conclude
+from kedge.flow.failing import fail
+from kedge.flow.state import Question, RunState, StepState
+from kedge.flow.turn import Turn
+from kedge.flow.words import Failure
+from kedge.plan.findings import invalid
+from kedge.plan.model import Plan
+
+
+def answer(state: RunState, given: cmd.Answer) -> Act:
+    """What follows from the answer; BadInput or Refused if it is none."""
+    question = _open_question(state, given)
+    rule = _ABOUT_A_STEP.get(question.asked.reason)
+    if rule is not None:
+        return rule(state, given, question)
+    limit = _raised_limit(state, question, given) if given.answer == "raise" else None
+    return lambda turn: turn.emit(
+        ev.QuestionAnswered(
+            question=given.question, answer=given.answer, by=given.by, limit=limit, reason=given.reason
+        )
+    )
+
+
+def _open_question(state: RunState, given: cmd.Answer) -> Question:
+    question = state.questions.get(given.question)
+    if given.role != "person":
+        raise Refused(
+            f"question {given.question} asks for a person, and {given.by or 'an agent'} is none",
+            code="not_a_person", remedy="let a person answer it",
+        )  # fmt: skip
+    if question is None:
+        raise NotFound(
+            f"run {state.run_id} has no question {given.question!r}",
+            code="unknown_question",
+            allowed=[id_ for id_, q in state.questions.items() if q.open],
+        )
+    if not question.open:
+        raise Refused(
+            f"question {given.question} was answered {question.answer!r}"
+            + (f" by {question.by}" if question.by else ""),
+            code="already_answered",
+        )
+    if given.answer not in question.asked.options:
+        raise BadInput(
+            f"{given.answer!r} does not answer question {given.question}",
+            code="unknown_answer",
+            allowed=question.asked.options,
+        )
+    return question
+
+
+def _raised_limit(state: RunState, question: Question, given: cmd.Answer) -> float:
+    current = state.limit(question.asked.limit)
+    value: Any = given.value
+    if value is None:
+        return float(max(current, question.asked.used) * 2)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= current:
+        raise BadInput(
+            f"{value!r} does not raise the limit {question.asked.limit}, which is {current:,.10g}",
+            code="limit_value",
+            remedy="give a larger number, or none to double it",
+        )
+    return float(value)
+
+
+def _settle_doubt(state: RunState, given: cmd.Answer, question: Question) -> Act:
+    step = state.steps[question.asked.path]
+    raw = encode(given.value)
+
+    def act(turn: Turn) -> None:
+        result = ev.Raw(raw) if given.answer == "done" else ev.NONE
+        turn.emit(
+            ev.QuestionAnswered(
+                question=given.question, answer=given.answer, by=given.by, result=result, reason=given.reason
+            )
+        )
+        if given.answer == "done":
+            conclude(turn, step, raw)
+        elif given.answer == "retry":
+            error = step.error or Failure(category="in_doubt", code="in_doubt", message="in doubt")
+            turn.emit(ev.RetryScheduled(path=step.path, attempt=step.attempt + 1, error=error, at=turn.now))
+        else:
+            said = f"{given.by or 'a person'} says that it did not happen"
+            failure = Failure(category="in_doubt", code="answered_failed", message=said, classified=True)
+            fail(turn, step, failure)
+
+    return act
+
+
+def _settle_approval(state: RunState, given: cmd.Answer, question: Question) -> Act:
+    step = state.steps[question.asked.path]
+    raw = _edited(state, step, given.value) if given.value is not None and given.answer == "approve" else None
+
+    def act(turn: Turn) -> None:
+        value, blob = turn.store(raw) if raw is not None else (ev.NONE, None)
+        turn.emit(
+            ev.QuestionAnswered(
+                question=given.question, answer=given.answer, by=given.by, result=value, blob=blob,
+                reason=given.reason,
+            )
+        )  # fmt: skip
+        if given.answer == "refuse":
+            who = given.by or "a person"
+            refuse(turn, step, "refused", f"{who} refused it" + (f": {given.reason}" if given.reason else ""))
+
+    return act
+
+
+def _edited(state: RunState, step: StepState, value: Any) -> bytes:
+    """Other arguments than the plan's, as the call is to get them."""
+    if not isinstance(value, dict) or not step.node.calls:
+        raise BadInput(
+            "other arguments are given as a map of all of them",
+            code="edited_args", where=f"step {step.path}",
+            remedy="take the arguments of the question, and change what is to be otherwise",
+        )  # fmt: skip
+    from kedge.checks import check  # not needed to resume a run
+
+    args = cast("dict[str, Any]", value)
+    constant = msgspec.structs.replace(
+        step.node.step, args=args, after=(), when=None, foreach=None, loop=None, expect=None, approval=None,
+        fallback_for=None, compensate=None, quality=None,
+    )  # fmt: skip
+    findings = check(Plan(goal="-", steps=(constant,)), state.program.catalog, limits=state.limits)
+    faults = [finding for finding in findings.errors if "args" in finding.path]
+    if faults:
+        raise invalid(faults)
+    return encode(args)
+
+
+def _settle_failure(state: RunState, given: cmd.Answer, question: Question) -> Act:
+    step = state.steps[question.asked.path]
+
+    def act(turn: Turn) -> None:
+        turn.emit(
+            ev.QuestionAnswered(
+                question=given.question, answer=given.answer, by=given.by, reason=given.reason
+            )
+        )
+        if given.answer == "retry":
+            turn.emit(ev.Reopened(path=step.path, by=given.by))
+        else:
+            turn.emit(ev.FailureSettled(path=step.path, waived=given.answer == "skip"))
+
+    return act
+
+
+_ABOUT_A_STEP: dict[str, Callable[[RunState, cmd.Answer, Question], Act]] = {
+    "in_doubt": _settle_doubt,
+    "approval": _settle_approval,
+    "failed": _settle_failure,
+}

@@ -1,0 +1,220 @@
+"""What a command means: what it does, or why it cannot be done.
+
+Each rule looks first and acts later: it gives back what is to be done, or raises, and has changed
+nothing by then. So a command is taken whole or refused whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kedge.base.codec import encode
+from kedge.base.errors import KedgeError, NotFound, Refused
+from kedge.flow import commands as cmd
+from kedge.flow import events as ev
+from kedge.flow.answers import answer
+from kedge.flow.changes import Act, changed, rolled_back
+from kedge.flow.state import RunState, StepState
+from kedge.flow.turn import Turn
+from kedge.flow.words import Outcome, StepStatus
+from kedge.plan.nearest import nearest
+from kedge.plan.patch import Addition, Patch
+
+_SKIPPABLE = frozenset({StepStatus.PENDING, StepStatus.READY, StepStatus.WAITING})
+
+
+def steer(turn: Turn, command: cmd.Command) -> None:
+    """Fold what the command means into the turn; KedgeError says why it cannot be done."""
+    state = turn.state
+    if command.key and (said := state.commands.get(command.key)) is not None:
+        if said:
+            raise Refused(said, code="already_refused", where=f"command {command.key}")
+        return
+    word = str(type(command).__struct_config__.tag)
+    try:
+        if state.end is not None:
+            raise Refused(
+                f"the run has ended ({state.end})", code="run_ended", where=f"run {state.run_id}",
+                remedy="fork it, or start another run",
+            )  # fmt: skip
+        act = _RULES[type(command)](state, command)
+    except KedgeError as refusal:
+        if command.key:
+            turn.emit(
+                ev.CommandRefused(
+                    key=command.key, command=word, code=refusal.code, message=str(refusal),
+                    by=command.by, role=command.role,
+                )
+            )  # fmt: skip
+        raise
+    if command.key:
+        turn.emit(ev.CommandTaken(key=command.key, command=word, by=command.by, role=command.role))
+    act(turn)
+
+
+def _emits(*events: ev.Event) -> Act:
+    def act(turn: Turn) -> None:
+        for event in events:
+            turn.emit(event)
+
+    return act
+
+
+def _nothing(turn: Turn) -> None:
+    return None
+
+
+def _step(state: RunState, path: str) -> StepState:
+    step = state.steps.get(path)
+    if step is not None:
+        return step
+    known = list(state.steps)
+    near = nearest(path, known[:10_000])
+    raise NotFound(
+        f"run {state.run_id} has no step {path[:80]!r}",
+        code="unknown_step",
+        allowed=known[:10],
+        remedy=f"did you mean {near!r}?" if near else "name a step of the run",
+    )
+
+
+# --- the run
+
+
+def _pause(state: RunState, given: cmd.Pause) -> Act:
+    if state.paused or state.cancelling:
+        raise Refused(f"the run is {state.status}", code="cannot_pause", allowed=["unpause", "cancel"])
+    return _emits(ev.RunPaused(by=given.by))
+
+
+def _unpause(state: RunState, given: cmd.Unpause) -> Act:
+    if not state.paused:
+        raise Refused(f"the run is {state.status}, not paused", code="not_paused", allowed=["pause"])
+    return _emits(ev.RunUnpaused(by=given.by))
+
+
+def _cancel(state: RunState, given: cmd.Cancel) -> Act:
+    if state.cancelling:
+        return _nothing
+    return _emits(ev.RunCancelling(by=given.by, reason=given.reason))
+
+
+SIGNALS_MAX = 10_000
+"""Signals that a run keeps for steps that may still come to wait for them."""
+
+
+def _signal(state: RunState, given: cmd.Signal) -> Act:
+    raw = encode(given.data)
+    if sum(map(len, state.signals.values())) >= SIGNALS_MAX:
+        raise Refused(
+            f"{SIGNALS_MAX:,} signals are kept already that no step has taken",
+            code="too_many_signals", where=f"run {state.run_id}",
+            remedy="look whether any step waits for them",
+        )  # fmt: skip
+
+    def act(turn: Turn) -> None:
+        value, blob = turn.store(raw)
+        turn.emit(ev.SignalReceived(name=given.name, data=value, blob=blob))
+
+    return act
+
+
+# --- steps
+
+
+def _skip(state: RunState, given: cmd.Skip) -> Act:
+    step = _step(state, given.step)
+    if step.held:
+        return _emits(ev.FailureSettled(path=step.path, waived=True))
+    if step.status not in _SKIPPABLE or step.inner is not None or step.items is not None:
+        raise Refused(
+            f"it is {step.status}: only a step that has not begun can be skipped",
+            code="cannot_skip",
+            where=f"step {step.path}",
+            remedy=_instead(step),
+        )
+    because = (given.reason,) if given.reason else ()
+    return _emits(ev.StepSkipped(path=step.path, reason="command", because=because))
+
+
+def _instead(step: StepState) -> str:
+    if step.status is StepStatus.RUNNING:
+        return "cancel it with an edit that names it in `cancel`"
+    if step.status is StepStatus.IN_DOUBT:
+        return "answer the question about it"
+    return "it has ended"
+
+
+def _retry(state: RunState, given: cmd.Retry) -> Act:
+    step = _step(state, given.step)
+    where = f"step {step.path}"
+    if step.status is not StepStatus.FAILED:
+        raise Refused(f"it is {step.status}, not failed", code="cannot_retry", where=where)
+    if not step.held and (step.outcome is None or step.outcome is Outcome.DONE):
+        raise Refused("its fallback stands in for it", code="cannot_retry", where=where)
+    around = step.owner or step.scope.owner
+    if around is not None and around.outcome is not None:
+        raise Refused(
+            f"{around.path}, which it is part of, has ended",
+            code="cannot_retry", where=where, remedy=f"retry {around.path}",
+        )  # fmt: skip
+    return _emits(ev.Reopened(path=step.path, by=given.by))
+
+
+# --- the plan
+
+
+def _inject(state: RunState, given: cmd.Inject) -> Act:
+    patch = Patch(why=given.why, add=(Addition(step=given.step, into=given.into),))
+    return changed(state, patch, "inject", given.by)
+
+
+def _remove(state: RunState, given: cmd.Remove) -> Act:
+    return changed(state, Patch(why=given.why, remove=(given.step,)), "remove", given.by)
+
+
+def _edit(state: RunState, given: cmd.Edit) -> Act:
+    return changed(state, given.patch, "edit", given.by)
+
+
+def _rewire(state: RunState, given: cmd.Rewire) -> Act:
+    return changed(state, Patch(why=given.why, rewire={given.step: given.reads}), "rewire", given.by)
+
+
+def _set_goal(state: RunState, given: cmd.SetGoal) -> Act:
+    return changed(state, Patch(why=given.why, plan={"goal": given.goal}), "set_goal", given.by)
+
+
+def _set_context(state: RunState, given: cmd.SetContext) -> Act:
+    merged = {**state.plan.context, **given.values}
+    context = {name: value for name, value in merged.items() if value is not None}
+    return changed(state, Patch(why=given.why, plan={"context": context}), "set_context", given.by)
+
+
+def _prioritise(state: RunState, given: cmd.Prioritise) -> Act:
+    change: dict[str, dict[str, Any]] = {given.step: {"priority": given.priority}}
+    return changed(state, Patch(change=change), "prioritise", given.by)
+
+
+def _rollback(state: RunState, given: cmd.Rollback) -> Act:
+    return rolled_back(state, given.version, given.why, given.by)
+
+
+_RULES: dict[type[cmd.Order], Callable[[RunState, Any], Act]] = {
+    cmd.Pause: _pause,
+    cmd.Unpause: _unpause,
+    cmd.Cancel: _cancel,
+    cmd.Answer: answer,
+    cmd.Inject: _inject,
+    cmd.Remove: _remove,
+    cmd.Edit: _edit,
+    cmd.Rewire: _rewire,
+    cmd.Skip: _skip,
+    cmd.Retry: _retry,
+    cmd.SetGoal: _set_goal,
+    cmd.SetContext: _set_context,
+    cmd.Prioritise: _prioritise,
+    cmd.Rollback: _rollback,
+    cmd.Signal: _signal,
+}
