@@ -18,6 +18,7 @@ from typing import Any, Protocol, Self
 
 import graphs
 import node
+import peers
 
 BORN_S = float(os.environ.get("BENCH_BORN_S") or time.time())
 """Wall clock of when this process was asked for."""
@@ -37,7 +38,9 @@ class Subject(Protocol):
 
 
 def subject(who: str, folder: Path) -> Subject:
-    """By name: the raw limits, or kedge without and with a disk."""
+    """By name: the raw limits, another engine, or kedge without and with a disk."""
+    if who in peers.PEERS:
+        return peers.adapter(who, folder)
     if who in ("L1", "L3"):
         import raw
 
@@ -68,13 +71,15 @@ async def wall(
 
 async def _timed(engine: Subject, graph: graphs.Graph, *, keep: bool) -> dict[str, float]:
     gc.collect()
-    before = _reset_peak()
+    before, called = _reset_peak(), node.calls
     admitted = await engine.admit(graph)
     results = await engine.run()
     wall_s, cpu_s = time.perf_counter() - engine.began[0], time.process_time() - engine.began[1]
     taken = {"wall": wall_s, "cpu": cpu_s, **admitted}
     peak = _memory("VmHWM") - before
     graph.check(results)
+    if node.calls - called != len(graph):
+        raise SystemExit(f"{node.calls - called} calls were made for {len(graph)} steps")
     if not keep:
         await engine.forget()
     return {**taken, "peak": peak} if before else taken

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from peers import PEERS, Peer
+
 US = 1e6
 """Microseconds in a second."""
 
@@ -17,10 +19,12 @@ class Job:
 
     measure: str
     arguments: dict[str, Any] = field(default_factory=dict)
+    beside: str = ""
+    """Whom it takes turns with: then it is measured anew, though another row has the same job."""
 
     def __str__(self) -> str:
         told = " ".join(f"{name}={value}" for name, value in self.arguments.items())
-        return f"{self.measure} {told}".strip()
+        return f"{self.measure} {told} {self.beside}".strip()
 
 
 Found = dict[str, list[dict[str, Any]]]
@@ -272,6 +276,48 @@ def prompt() -> list[Row]:
     ]
 
 
+def others() -> list[Row]:
+    """Other engines that are installed: the same graphs, beside ours in the same rounds, and no target."""
+    found: list[Row] = []
+    for name, peer in PEERS.items():
+        if not peer.version:
+            found.append(_left_out(f"peer: {name}", f"{peer.package} is not installed"))
+            continue
+        for graph in ("W1", "W2", "W3"):
+            title = f"peer: {name} {graph} / L1"
+            cannot = peer.cannot.get(graph)
+            found.append(_left_out(title, cannot) if cannot else _peer(title, name, peer, graph))
+    return found
+
+
+def _left_out(title: str, why: str) -> Row:
+    return Row("peers", title, {"ours": Job("none", {"why": why})}, lambda _: math.nan, "x")
+
+
+def _peer(title: str, name: str, peer: Peer, graph: str) -> Row:
+    """A thousand steps, whatever the graph: some would take minutes for more.
+
+    What is kept is run once for each process: the next run may wait for what the last one left to do.
+    """
+    ours, where = ("effect", "on disk") if peer.keeps else ("memory", "in memory")
+    runs = {"limit": ("L1", 10), "ours": (ours, 5), "peer": (name, 1 if peer.keeps else 2)}
+    jobs = {
+        side: Job("wall", {"who": who, "graph": graph, "reps": reps, "n": 1_000}, beside=name)
+        for side, (who, reps) in runs.items()
+    }
+
+    def ratio(found: Found) -> float:
+        return _step_us(found, "peer") / _step_us(found, "limit")
+
+    def note(found: Found) -> str:
+        theirs_us, limit_us, ours_us = (_step_us(found, side) for side in ("peer", "limit", "ours"))
+        cpu = _step_us(found, "peer", "cpu") / _step_us(found, "limit", "cpu")
+        times = f"{theirs_us:,.0f} of {limit_us:.1f} us a step, {cpu:,.0f}x of its CPU"
+        return f"{times}; kedge {where} {ours_us:.1f}; {peer.version}"
+
+    return Row("peers", title, jobs, ratio, "x", note=note)
+
+
 def rows(*, quick: bool) -> list[Row]:
     """The table."""
     return [
@@ -279,4 +325,5 @@ def rows(*, quick: bool) -> list[Row]:
         *large(20_000 if quick else 100_000),
         *resuming(100_000 if quick else 1_000_000),
         *prompt(),
+        *others(),
     ]

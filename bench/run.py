@@ -47,7 +47,8 @@ def main() -> int:
         report = {"machine": _machine(), "at": _now(), "quick": options.quick, "rows": told}
         Path(options.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     missed = [line for line in told if line["good"] is False]
-    print(f"\n{_machine()}, {_now()}. {len(missed)} of {len(told)} targets missed.")
+    targets = sum(bool(line["target"]) for line in told)
+    print(f"\n{_machine()}, {_now()}. {len(missed)} of {targets} targets missed.")
     return 1 if missed and options.strict else 0
 
 
@@ -100,6 +101,8 @@ def _run(job: Job) -> dict[str, Any]:
     match job.measure:
         case "python":
             return _start_python(**job.arguments)
+        case "none":
+            raise Left(job.arguments["why"])
         case "resume":
             return _kill_and_resume(job.arguments)
         case _:
@@ -112,14 +115,17 @@ def _environment(**more: str) -> dict[str, str]:
 
 def _child(measure: str, arguments: dict[str, Any], killed: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002
     command = [sys.executable, str(HERE / "child.py"), measure, json.dumps(arguments)]
-    done = subprocess.run(  # noqa: S603
-        command,
-        env=_environment(BENCH_BORN_S=str(time.time())),
-        capture_output=True,
-        text=True,
-        timeout=CHILD_S,
-        check=False,
-    )
+    try:
+        done = subprocess.run(  # noqa: S603
+            command,
+            env=_environment(BENCH_BORN_S=str(time.time())),
+            capture_output=True,
+            text=True,
+            timeout=CHILD_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Left(f"it took more than {CHILD_S} s") from error
     if killed and done.returncode == -9:
         return {}
     if done.returncode or killed:
@@ -176,13 +182,16 @@ def _told(row: Row, found: Found | Left) -> dict[str, Any]:
 def _table(told: list[dict[str, Any]]) -> str:
     lines = [("", "measured", "target", "", "")]
     for line in told:
-        value = "-" if line["value"] is None else f"{line['value']:.3g} {line['unit']}"
+        value = "-" if line["value"] is None else f"{_figures(line['value'])} {line['unit']}"
         mark = {True: "ok", False: "MISSED", None: ""}[line["good"]]
         lines.append((line["title"], value, line["target"], mark, line["note"]))
     widths = [max(len(line[column]) for line in lines) for column in range(5)]
     made = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
-    made.append("Other engines are not measured here: a fair set-up of each takes more than a line.")
     return "\n".join(line.rstrip() for line in made)
+
+
+def _figures(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
 
 
 def _machine() -> str:

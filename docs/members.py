@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 from pages import code, first_line, table
-from shapes import docs_of
+from shapes import attributes_of, docs_of
 
 import kedge
 from kedge.control.listing import RunInfo
@@ -54,6 +54,7 @@ def members(kind: type) -> Iterator[tuple[str, str, str]]:
         yield from ((n, n, said.get(n, "")) for n in kind.__struct_fields__ if not n.startswith("_"))
     if kind is kedge.Engine:
         yield "Engine", call("Engine", kind), "Open it with `async with`."
+    yield from ((name, name, said) for name, said in attributes_of(kind).items())
     for name, member in vars(kind).items():
         if name.startswith("_"):
             continue

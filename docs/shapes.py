@@ -44,6 +44,27 @@ def docs_of(kind: type) -> dict[str, str]:
     return found
 
 
+def attributes_of(kind: type) -> dict[str, str]:
+    """The public attributes that `__init__` gives an instance, and the text that stands below each."""
+    init = vars(kind).get("__init__")
+    if not inspect.isfunction(init):
+        return {}
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(init))).body
+    found: dict[str, str] = {}
+    for line, below in pairwise([*getattr(body, "body", ()), ast.Pass()]):
+        match line:
+            case (
+                ast.AnnAssign(target=ast.Attribute(ast.Name("self"), name))
+                | ast.Assign(targets=[ast.Attribute(ast.Name("self"), name)])
+            ) if not name.startswith("_"):
+                text = below.value if isinstance(below, ast.Expr) else None
+                said = text.value if isinstance(text, ast.Constant) else ""
+                found[name] = " ".join(str(said).split())
+            case _:
+                continue
+    return found
+
+
 def default_of(field: Field) -> str:
     """A field's default as it would be written in a plan."""
     if field.required:

@@ -36,6 +36,18 @@ class Mutant:
                 return ast.fix_missing_locations(tree)
         raise LookupError(f"{self.path} has no place {self.number}")
 
+    def statement(self) -> set[int]:
+        """The lines of the statement that it is in, without those of statements inside that one."""
+        tree = ast.parse(self.path.read_text(encoding="utf-8"))
+        around = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and self.line in _lines(node)]
+        inner = min(around, key=lambda node: len(_lines(node)))
+        inside = [node for node in ast.walk(inner) if isinstance(node, ast.stmt) and node is not inner]
+        return set(_lines(inner)).difference(*map(_lines, inside))
+
+
+def _lines(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
 
 def mutants(path: Path) -> Iterator[Mutant]:
     """Every change to the module at `path` that we know how to make."""
@@ -98,7 +110,7 @@ def _is_words(node: ast.AST) -> bool:
 
 def _of_statement(node: ast.stmt) -> Iterator[_Place]:
     match node:
-        case ast.Return(value=ast.expr() as value) if not _is_none(value):
+        case ast.Return(value=ast.expr() as value) if not _is_false(value):
             yield _swap(node, "value", ast.Constant(None), "return x -> return None")
         case ast.If(test=test) | ast.While(test=test) if not isinstance(test, ast.Constant):
             yield _swap(node, "test", ast.UnaryOp(ast.Not(), test), "if x -> if not x")
@@ -146,8 +158,9 @@ def _swap(node: ast.AST, field: str, value: object, what: str) -> _Place:
     return node, what, lambda: setattr(node, field, value)
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_false(node: ast.expr) -> bool:
+    """None, or what says no as well as None does: no change that anybody could notice."""
+    return isinstance(node, ast.Constant) and not node.value
 
 
 def _name(op: ast.AST) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from kedge.base.errors import KedgeError
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.checks import check as _check
+from kedge.checks import unsupported
 from kedge.checks.compare import Comparison
 from kedge.checks.compare import compare as _compare
 from kedge.checks.severity import Strictness
@@ -39,10 +40,12 @@ def compare(
     a: Plan | str | dict[str, Any],
     b: Plan | str | dict[str, Any],
     tools: Iterable[Tool | Callable[..., Any]] | Catalog | None = None,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Comparison:
     """What differs between two plans, and which is better. With `tools`, faults with tools count too."""
-    one, other = (plan if isinstance(plan, Plan) else Plan.parse(plan) for plan in (a, b))
-    return _compare(one, other, _catalog(tools))
+    one, other = (plan if isinstance(plan, Plan) else Plan.parse(plan, limits) for plan in (a, b))
+    return _compare(one, other, _catalog(tools), limits)
 
 
 def _catalog(tools: Iterable[Tool | Callable[..., Any]] | Catalog | None) -> Catalog | None:
@@ -79,4 +82,4 @@ def run_sync(
     return asyncio.run(main())
 
 
-__all__ = ["check", "compare", "load", "run_sync"]
+__all__ = ["check", "compare", "load", "run_sync", "unsupported"]

@@ -1,11 +1,12 @@
 """compare: differences by step id, scores, and which plan is better."""
 
 import json
+from typing import Any
 
 import pytest
 
 from kedge.checks import compare
-from kedge.plan.model import Plan
+from kedge.plan.model import Plan, Retry, Step
 
 
 def step(name, **fields):
@@ -55,6 +56,13 @@ def test_added_removed_changed_and_rewired_steps_are_told_by_id():
         assert line in text
 
 
+def test_a_plan_made_with_lists_is_the_one_that_is_read_back():
+    lists: Any = ["gpu"], ["timeout"]
+    steps: Any = [Step(id="a", tool="anything", resources=lists[0], retry=Retry(on=lists[1]))]
+    made = Plan(goal="g", steps=steps)
+    assert compare(made, Plan.parse(made.dump())).same
+
+
 def test_after_alone_rewires():
     found = compare(plan(step("a"), step("b")), plan(step("a"), step("b", after=["a"])))
     assert found.changed == ()
@@ -100,6 +108,13 @@ def test_the_comparison_is_plain_data():
         (plan(step("a", loop={"times": 3, "delay_s": 10})), {"critical_path_s": 23, "work_s": 3}),
         (plan(step("a", foreach=[1, 2, 3, 4])), {"critical_path_s": 1, "work_s": 4}),
         (plan(step("a", foreach=[])), {"critical_path_s": 0, "work_s": 0}),
+        (
+            plan(
+                group("o", step("a", foreach=[1, 2], estimate={"cost": 3}), loop={"times": 5}),
+                step("f", fallback_for="o", estimate={"cost": 100}),
+            ),
+            {"cost": 30},
+        ),
         (
             plan({"id": "a", "tool": "sleep", "args": {"seconds": 5}, "loop": {"times": 10}}),
             {"critical_path_s": 50},

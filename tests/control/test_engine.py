@@ -427,6 +427,7 @@ async def test_an_engine_keeps_nothing_of_a_run_that_it_is_done_with(tmp_path, e
             await run.result()
         else:
             await run.cancel()
+            await run.result()  # a cancel is told when it is on disk; the end of the run is later
             engine.delete(run.id)
         del run
         await asyncio.sleep(0.05)  # callbacks see the last of it

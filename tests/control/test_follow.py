@@ -9,6 +9,7 @@ import contextlib
 import functools
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -324,3 +325,16 @@ async def test_an_event_reaches_its_follower_within_a_millisecond_or_so():
             if event.kind == "step_succeeded":
                 delays.append(time.monotonic() - event.data["result"])  # noqa: PERF401
     assert sorted(delays)[len(delays) // 2] < 0.01
+
+
+async def test_what_is_no_callback_or_no_level_is_refused_and_no_run_begins():
+    wrong: Any = "steps"
+    async with kedge.Engine(tools=[tick]) as engine:
+        with pytest.raises(kedge.BadInput, match="print_progress"):
+            await engine.start(CHAIN, on_event=wrong)
+        assert engine.runs() == []
+        run = await engine.start(CHAIN)
+        with pytest.raises(kedge.BadInput, match="print_progress"):
+            await engine.resume(run.id, on_event=wrong)
+        with pytest.raises(kedge.BadInput, match="no level"):
+            run.subscribe(print, wrong)

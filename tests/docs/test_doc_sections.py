@@ -80,6 +80,11 @@ def test_every_public_member_says_what_it_is():
     assert import_module("members").unsaid() == []
 
 
+def test_what_init_gives_an_instance_is_a_member_too():
+    named = {name for name, _, _ in import_module("members").members(import_module("kedge").RunResult)}
+    assert {"run_id", "plan_id", "version", "steps", "status", "summary"} <= named
+
+
 def test_every_public_name_is_on_a_page():
     import kedge
 

@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 import kedge
+from kedge.engine import writer
 from kedge.journal.memory import MemoryJournal
 from kedge.journal.sqlite import SqliteJournal
 
@@ -166,6 +167,16 @@ async def test_the_watermark_is_never_far_behind(tmp_path):
         await asyncio.sleep(0.1)
         assert ("StepStarted", "a") in kinds_on_disk(file, "r")
         await run.result()
+
+
+async def test_a_turn_so_long_that_it_is_committed_at_once_makes_its_calls(sqlite, monkeypatch):
+    monkeypatch.setattr(writer, "INLINE_SYNC_S", 60.0)  # in the loop, however slow this disk is
+    skipped = [{"id": f"s{i}", "tool": "pure", "when": "false"} for i in range(writer.MAX_BEHIND_EVENTS)]
+    async with kedge.Engine(tools=[pure, write], store=sqlite) as engine:
+        async with asyncio.timeout(20):
+            run = await engine.start(plan({"id": "w", "tool": "write"}, *skipped))
+            result = await run.result()
+    assert result.steps["w"].result == 1
 
 
 async def test_a_slow_disk_is_written_by_a_thread_and_large_values_are_at_hand_meanwhile(sqlite):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+import kedge.flow.due
 from kedge.base.errors import BadInput, NotFound, Refused
 from kedge.base.limits import Limits
 from kedge.flow.events import (
     QuestionAnswered,
     QuestionAsked,
     RetryScheduled,
+    StepExpanded,
     StepStarted,
     StepSucceeded,
 )
 from kedge.flow.inputs import Exhausted, Raised, Reported, Returned
 from kedge.flow.words import Failure
+from kedge.plan.expr import evaluate_condition
 from kedge.plan.tools import Effect
 from kedge.testing.ring import Ring
 
@@ -418,3 +421,29 @@ def test_a_condition_of_a_step_that_waits_for_its_turn_gives_the_same_after_a_cr
     run.finish("a").crash()
     run.resume().finish("b")
     assert run.status("c") == "running"
+
+
+def test_conditions_items_and_bindings_are_evaluated_once_and_the_log_has_what_they_gave(monkeypatch):
+    asked = []
+
+    def counted(expression, resolve):
+        asked.append(expression.text)
+        return evaluate_condition(expression, resolve)
+
+    monkeypatch.setattr(kedge.flow.due, "evaluate_condition", counted)
+    run = ring(
+        step("list"),
+        step("each", foreach="${list}", args={"x": "${item}"}),
+        step("guarded", when="len(list) > 1", args={"x": "${len(list)}"}, retry=ONCE_MORE),
+    )
+    run.finish("list", [7, 8])
+    given = sorted(run.launched[1:])
+    assert given == [("each[0]", {"x": 7}), ("each[1]", {"x": 8}), ("guarded", {"x": 2})]
+    run.crash().resume()
+    assert sorted(run.launched[-3:]) == given, "the same calls with the same arguments"
+    run.fail("guarded", "transient").tick(0)
+    assert run.launched[-1] == ("guarded", {"x": 2})
+    assert asked == ["len(list) > 1"]
+    (expanded,) = run.of(StepExpanded)
+    assert (expanded.count, bytes(expanded.items)) == (2, b"[7,8]")
+    assert [bytes(event.args) for event in run.of(StepStarted, "guarded")] == [b'{"x":2}'] * 3

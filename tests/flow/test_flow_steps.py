@@ -52,6 +52,20 @@ def test_among_ready_steps_priority_goes_first_then_the_longest_remaining_path()
     assert order == ["urgent", "head", "tail", "long", "short"]
 
 
+def test_sleeps_and_rounds_count_in_the_remaining_path():
+    run = ring(
+        step("plain"), step("after_plain", after=["plain"], estimate={"seconds": 3}),
+        step("early"), step("nap", "sleep", args={"seconds": 60}, after=["early"]),
+        step("head"), step("rounds", after=["head"], loop={"times": 3, "delay_s": 5}),
+        limits=Limits(parallel=1),
+    )  # fmt: skip
+    order = []
+    while run.calls and len(order) < 3:
+        order += run.calls
+        run.finish(run.calls[0])
+    assert order == ["early", "head", "rounds"]
+
+
 def test_no_more_calls_run_than_the_parallel_limit_allows():
     run = ring(*(step(f"s{i}") for i in range(5)), limits=Limits(parallel=2))
     assert len(run.calls) == 2

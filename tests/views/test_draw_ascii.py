@@ -1,6 +1,7 @@
 import re
 import textwrap
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -224,6 +225,13 @@ def test_what_cannot_be_drawn_is_refused_with_what_can(story, args, code):
         draw(story(0).plan, **args)
     assert refused.value.code == code
     assert refused.value.allowed or refused.value.remedy
+
+
+def test_what_is_no_plan_is_refused_with_how_to_draw_it(story):
+    wrong: Any
+    for wrong in (story(2), story(2).state, "plan.yaml"):
+        with pytest.raises(BadInput, match=r"draw\(plan, result\)"):
+            draw(wrong)
 
 
 def test_the_same_run_gives_the_same_picture(story):

@@ -197,7 +197,7 @@ def test_questions_limits_and_doubts_are_said(play):
     run.give(cmd.Unpause(by="Bob"))
     messages = [e.message for e in narrate(run)]
     for sentence in [
-        "Limit run_s is reached (1e+06)",
+        "Limit run_s is reached (1,000,000)",
         "Question q1 is answered by Ann: raise",
         "Step a found: xml files",
         "Run run1 is paused",

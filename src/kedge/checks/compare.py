@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.checks.check import check
 from kedge.checks.score import Score, score
 from kedge.plan.model import Plan
@@ -21,6 +22,7 @@ from kedge.plan.tools import Catalog
 _TIME_MARGIN = 0.01
 """Estimated times closer than this part of each other are the same: estimates are not that good."""
 _APART = frozenset({"id", "steps", "after"})
+_encode = msgspec.json.Encoder(enc_hook=repr, order="deterministic").encode
 _PLAN_FIELDS = ("goal", "inputs", "context", "outputs", "answer", "limits", "metadata")
 
 
@@ -101,13 +103,16 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def compare(a: Plan, b: Plan, catalog: Catalog | None = None) -> Comparison:
+def compare(a: Plan, b: Plan, catalog: Catalog | None = None, limits: Limits = DEFAULT_LIMITS) -> Comparison:
     """What differs between two plans, and which is better. With a catalog, faults with tools count too."""
     one, other = Scopes(a.steps), Scopes(b.steps)
     before = {node.path: node for node in one.nodes}
     after = {node.path: node for node in other.nodes}
     both = [(node, after[path]) for path, node in before.items() if path in after]
-    scores = (_score(a, one, catalog), _score(b, other, catalog))
+    scores = (
+        score(one, len(check(a, catalog, limits=limits).errors)),
+        score(other, len(check(b, catalog, limits=limits).errors)),
+    )
     better, because = _verdict(*scores)
     return Comparison(
         added=tuple(path for path in after if path not in before),
@@ -122,15 +127,12 @@ def compare(a: Plan, b: Plan, catalog: Catalog | None = None) -> Comparison:
     )
 
 
-def _score(plan: Plan, scopes: Scopes, catalog: Catalog | None) -> Score:
-    return score(scopes, len(check(plan, catalog).errors))
-
-
 def _changes(one: msgspec.Struct, other: msgspec.Struct, names: tuple[str, ...]) -> list[FieldChange]:
     found: list[FieldChange] = []
     for name in names:
         before, after = getattr(one, name), getattr(other, name)
-        if before != after:
+        # A list that Python code gave and the tuple that is read back are the same.
+        if before != after and _encode(before) != _encode(after):
             found.append(FieldChange(name, _plain(before), _plain(after)))
     return found
 

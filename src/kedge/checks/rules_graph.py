@@ -18,6 +18,8 @@ from kedge.plan.parts import SLEEP
 from kedge.plan.scopes import Node
 
 _SHOWN_MAX = 12
+_CYCLES_MAX = 20
+"""Of one knot: each costs a walk through it."""
 _ALWAYS_FALSE = "its condition is always false"
 _NO_ITEMS = "it has no items"
 
@@ -89,35 +91,40 @@ def _end_of_chain(node: Node) -> Node:
 
 
 def cycles(survey: Survey) -> Iterator[Finding]:
-    """Steps that wait for each other: one finding, with one way round, for each knot."""
+    """Steps that wait for each other: a finding for each way round."""
     _, stuck = survey.order
     if not stuck:
         return
     owner = survey.moments.owner
     told: set[frozenset[Node]] = set()  # fallbacks in a ring are two knots: of ends, and of settling
     for knot in _knots(survey.moments.waits, stuck):
-        way = _way_round(survey.moments.waits, knot)
-        nodes = list(dict.fromkeys(owner[moment] for moment in way))
-        if frozenset(nodes) in told:
-            continue
-        told.add(frozenset(nodes))
-        while len(nodes) > 1 and nodes[0].number != min(node.number for node in nodes):
-            nodes.append(nodes.pop(0))
-        names = tuple(node.path for node in nodes)
-        shown = " waits for ".join(
-            (*names[:_SHOWN_MAX], "…") if len(names) > _SHOWN_MAX else (*names, names[0])
-        )
-        rest = len({owner[moment] for moment in knot}) - len(nodes)
-        message = f"{names[0]} waits for itself" if len(names) == 1 else shown
-        if rest > 0:
-            message += f" ({rest} more steps are part of the knot)"
-        inner = nodes[0]
-        remedy = "remove one of these references"
-        if len(names) == 1:
-            remedy = "name another step; in `until` use loop.previous, in `expect` use result"
-        elif any(one.path.startswith(inner.path + "/") for one in nodes[1:]):
-            remedy = "a step cannot read what it is inside of, nor what waits for that: read its neighbours"
-        yield finding(inner, "cycle", "", message, names=names, remedy=remedy)
+        rings: list[list[Node]] = []
+        for way in _ways_round(survey.moments.waits, knot):
+            nodes = list(dict.fromkeys(owner[moment] for moment in way))
+            if frozenset(nodes) not in told:
+                told.add(frozenset(nodes))
+                rings.append(nodes)
+        rest = {owner[moment] for moment in knot}.difference(*rings)
+        for nodes in sorted(rings, key=len):
+            yield _cycle(nodes, len(rest))
+
+
+def _cycle(nodes: list[Node], rest: int) -> Finding:
+    """One way round; `rest` more steps are tied up in the same knot, and on no way that is told."""
+    while len(nodes) > 1 and nodes[0].number != min(node.number for node in nodes):
+        nodes.append(nodes.pop(0))
+    names = tuple(node.path for node in nodes)
+    shown = " waits for ".join((*names[:_SHOWN_MAX], "…") if len(names) > _SHOWN_MAX else (*names, names[0]))
+    message = f"{names[0]} waits for itself" if len(names) == 1 else shown
+    if rest > 0:
+        message += f" ({rest} more steps are part of the knot)"
+    inner = nodes[0]
+    remedy = "remove one of these references"
+    if len(names) == 1:
+        remedy = "name another step; in `until` use loop.previous, in `expect` use result"
+    elif any(one.path.startswith(inner.path + "/") for one in nodes[1:]):
+        remedy = "a step cannot read what it is inside of, nor what waits for that: read its neighbours"
+    return finding(inner, "cycle", "", message, names=names, remedy=remedy)
 
 
 def _knots(waits: list[Sequence[int]], stuck: list[int]) -> list[list[int]]:
@@ -162,12 +169,28 @@ def _knots(waits: list[Sequence[int]], stuck: list[int]) -> list[list[int]]:
     return sorted(knots)
 
 
-def _way_round(waits: list[Sequence[int]], knot: list[int]) -> list[int]:
-    """A shortest way from the first moment of the knot back to it, along what waits for what."""
-    first = knot[0]
-    inside = set(knot)
-    came: dict[int, int] = {}
-    todo = deque([first])
+def _ways_round(waits: list[Sequence[int]], knot: list[int]) -> Iterator[list[int]]:
+    """Ways along what waits for what, until every wait in the knot is on one of them; at most a few.
+
+    Not all ways: there may be more of them than could ever be told.
+    """
+    inside, covered = set(knot), set[tuple[int, int]]()
+    found = 0
+    for moment in knot:
+        for wait in waits[moment]:
+            if wait in inside and (moment, wait) not in covered and found < _CYCLES_MAX:
+                found += 1
+                way = _way_round(waits, inside, moment, wait)
+                covered.update(zip(way, [*way[1:], way[0]], strict=True))
+                yield way
+
+
+def _way_round(waits: list[Sequence[int]], inside: set[int], first: int, second: int) -> list[int]:
+    """A shortest way in the knot from `first` over `second`, which it waits for, back to it."""
+    if second == first:
+        return [first]
+    came = {second: first}
+    todo = deque([second])
     while todo:
         moment = todo.popleft()
         for wait in waits[moment]:
@@ -179,7 +202,7 @@ def _way_round(waits: list[Sequence[int]], knot: list[int]) -> list[int]:
             if wait in inside and wait not in came:
                 came[wait] = moment
                 todo.append(wait)
-    return knot
+    return sorted(inside)
 
 
 def chain(survey: Survey) -> Iterator[Finding]:

@@ -124,7 +124,7 @@ def plan_limits(survey: Survey) -> Iterator[Finding]:
             yield Finding(
                 code="limit_loosened",
                 path=place,
-                message=f"{value:g} is more than the engine allows, {allowed:g}",
+                message=f"{value:,.10g} is more than the engine allows, {allowed:,.10g}",
                 names=(name,),
                 remedy="a plan can only tighten limits: lower it, or raise the engine's",
                 fix=Fix(path=place, value=allowed),

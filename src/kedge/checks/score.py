@@ -6,7 +6,7 @@ from collections import Counter
 
 import msgspec
 
-from kedge.plan.estimates import reached_s, work_s
+from kedge.plan.estimates import cost, reached_s, work_s
 from kedge.plan.scopes import Moments, Scopes
 
 DEFAULT_SECONDS = 1.0
@@ -33,6 +33,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     work_s: float
     """Time of all calls, one after another."""
     cost: float
+    """Money for all calls."""
 
 
 def score(scopes: Scopes, errors: int) -> Score:
@@ -42,7 +43,6 @@ def score(scopes: Scopes, errors: int) -> Score:
     work = [node for node in scopes.nodes if node.step.steps is None]
     depth = _depths(moments, order)
     levels = Counter(depth[node.number] for node in work)
-    estimates = [node.step.estimate for node in work]
     reached = reached_s(moments, order, DEFAULT_SECONDS)
     return Score(
         errors=errors,
@@ -53,7 +53,7 @@ def score(scopes: Scopes, errors: int) -> Score:
         complexity=sum(node.step.complexity or DEFAULT_COMPLEXITY for node in work),
         critical_path_s=0.0 if stuck else round(max(reached, default=0.0), 3),
         work_s=round(sum(work_s(node, DEFAULT_SECONDS) for node in work), 3),
-        cost=round(sum(estimate.cost or 0.0 for estimate in estimates if estimate is not None), 6),
+        cost=round(sum(map(cost, work)), 6),
     )
 
 

@@ -20,7 +20,7 @@ from kedge.base.ids import new_run_id
 from kedge.base.ids import run_id as checked_run_id
 from kedge.base.limits import Limits
 from kedge.control.changed import changed_tools
-from kedge.control.follow import Callback
+from kedge.control.follow import Callback, check_callback
 from kedge.control.inputs import complete_inputs
 from kedge.control.listing import Line, RunInfo, headline, info
 from kedge.control.reading import Reader
@@ -67,6 +67,7 @@ class Engine:
         clock: Clock | None = None,
     ) -> None:
         self.registry = tools if isinstance(tools, Registry) else Registry(tools)
+        """Its tools by name."""
         if not isinstance(limits, Limits | None):
             raise BadInput(
                 f"Limits are needed, not {type(limits).__name__}",
@@ -75,8 +76,16 @@ class Engine:
                 remedy="write limits=kedge.Limits(parallel=8)",
             )
         self.limits = limits or Limits()
+        """What plans may ask for and runs may use."""
         self._store = store
         self._resources = dict(resources or {})
+        for name, units in self._resources.items():
+            if type(units) is not int or units < 1:  # with none, a step that needs one would wait for ever
+                raise BadInput(
+                    f"resource {name} needs a whole number of units, 1 at least, not {units!r}",
+                    code="setting_value",
+                    where="resources",
+                )
         self._clock = clock or SystemClock()
         self._journal: Journal | None = None
         self._runs: dict[str, Run] = {}
@@ -139,6 +148,7 @@ class Engine:
     ) -> Run:
         """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on."""
         journal = self._opened()
+        check_callback(on_event)
         if not isinstance(plan, Plan):
             raise BadInput(
                 f"a Plan is needed, not {type(plan).__name__}",
@@ -238,6 +248,7 @@ class Engine:
         `retry_failed` takes a failed run up again: its failed steps, and those skipped because of them.
         """
         journal = self._opened()
+        check_callback(on_event)
         id_ = checked_run_id(run_id)
         known = self._runs.get(id_)
         if known is not None and self._drivers[id_].lost is None and not (retry_failed and known.state.ended):
@@ -409,7 +420,7 @@ class Engine:
                     "the run is being driven",
                     code="run_is_live",
                     where=f"run {id_}",
-                    remedy="cancel it, or wait for its result, first",
+                    remedy="cancel it if it is to stop, and wait for its result, first",
                 )
             self._retire(run)
         if self._opened().head(id_) is None:

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, get_args
 
+from kedge.base.errors import BadInput
 from kedge.engine.driver import NEEDS_NO_DISK, Driver
 from kedge.engine.ports import Journal
 from kedge.engine.recovery import decode
@@ -40,6 +41,22 @@ AHEAD = 256
 _PROMISES = (RunEnded, QuestionAsked, StepSucceeded, StepFailed)
 
 _log = logging.getLogger("kedge.follow")
+
+
+def check_level(level: object) -> None:
+    """BadInput if there is no such level."""
+    if level not in LEVELS:
+        raise BadInput(f"there is no level {level!r}", code="level", allowed=LEVELS)
+
+
+def check_callback(callback: object) -> None:
+    """BadInput for what cannot be called: told before a run begins, not by its log."""
+    if callback is not None and not callable(callback):
+        raise BadInput(
+            f"a callback is a function that takes an event, not {type(callback).__name__}",
+            where="on_event",
+            remedy="give one, as in on_event=kedge.print_progress",
+        )
 
 
 class Feed:

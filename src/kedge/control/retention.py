@@ -39,6 +39,12 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
             )
         if (self.keep or 0) < 0 or (self.older_than_s or 0.0) < 0:
             raise BadInput("an age or a number to keep cannot be below 0", code="retention")
+        if isinstance(self.statuses, str):
+            raise BadInput(
+                f"statuses are a list of words, not the text {self.statuses!r}",
+                code="status",
+                remedy=f"give ({self.statuses!r},)",
+            )
         for status in self.statuses:
             if status not in STATUSES:
                 raise BadInput(f"{status!r} is not a status", code="status", allowed=STATUSES)

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from kedge.base.clock import Clock
-from kedge.base.errors import BadInput
-from kedge.control.follow import LEVELS, Callback, Feed, Level, Subscription
+from kedge.control.follow import Callback, Feed, Level, Subscription, check_callback, check_level
 from kedge.engine.driver import Driver
 from kedge.engine.ports import Journal
 from kedge.flow import commands as cmd
@@ -28,6 +27,7 @@ class Run:
         self._feed = Feed(driver, journal)
         self._subscriptions: list[Subscription] = []
         self.plan_id = plan_id
+        """The hash of its plan."""
 
     @property
     def id(self) -> str:
@@ -58,8 +58,7 @@ class Run:
 
     async def events(self, from_seq: int = 1, level: Level = "all") -> AsyncIterator[RunEvent]:
         """Every event from number `from_seq` on, without gaps, then live until the run ends."""
-        if level not in LEVELS:
-            raise BadInput(f"there is no level {level!r}", code="level", allowed=LEVELS)
+        check_level(level)
         async for event in self._feed.events(from_seq - 1, level):
             yield event
         if self._driver.lost is not None:
@@ -67,6 +66,8 @@ class Run:
 
     def subscribe(self, callback: Callback, level: Level = "all") -> None:
         """Tell `callback` every event. If it raises it is switched off; if it hangs, nobody waits for it."""
+        check_level(level)
+        check_callback(callback)
         self._subscriptions.append(Subscription(self._feed, callback, level))
 
     async def result(self) -> RunResult:

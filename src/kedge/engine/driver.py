@@ -218,8 +218,6 @@ class Driver:
     def _append(self, turn: Turn) -> None:
         log, state = self.log, self.state
         log.append(turn.events, turn.now, turn.blobs)
-        if not log.queued or log.seq - log.durable_seq >= MAX_BEHIND_EVENTS:
-            self._writer.dirty(log)
         start = self.attempts.start
         launches, turn.launches = turn.launches, []
         for launch in launches:
@@ -230,6 +228,9 @@ class Driver:
         if state.cancelling and any(type(event) is RunCancelling for event in turn.events):
             self._drop_held()
             self.attempts.cancel_all("the run was cancelled")
+        # Only now: the writer may commit at once, and what is held by then is what that commit lets go.
+        if not log.queued or log.seq - log.durable_seq >= MAX_BEHIND_EVENTS:
+            self._writer.dirty(log)
         if log.size >= state.max_journal_bytes:
             self._exhaust("journal_bytes", log.size)
         if self.on_events is not None:

@@ -183,7 +183,7 @@ def ask_limit(turn: Turn, limit: str, value: float) -> None:
             reason="limit",
             limit=limit,
             used=value,
-            text=f"The run used up its limit {limit} ({allowed:g}). Raise it, or stop?",
+            text=f"The run used up its limit {limit} ({allowed:,.10g}). Raise it, or stop?",
             options=("raise", "stop"),
         )
     )

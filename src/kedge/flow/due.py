@@ -201,8 +201,8 @@ def _can_start(step: StepState) -> bool:
 
 
 def _look_at(turn: Turn, step: StepState) -> None:
-    if step.status is not StepStatus.READY:
-        return
+    if step.status is not StepStatus.READY or step.attempt:
+        return  # a step is looked at before its first attempt only; folding a log leaves its entry here
     state, node = turn.state, step.node
     if step.reason == "not_needed":
         turn.emit(ev.StepSkipped(path=step.path, reason="not_needed", because=(_target_id(step),)))

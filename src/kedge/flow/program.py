@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from kedge.base.errors import InternalError
 from kedge.flow.render import Args, compile_args
+from kedge.plan.estimates import call_s, whole_s
 from kedge.plan.expr import Expression, Template, parse, parse_template
 from kedge.plan.model import SLEEP, Plan, Retry, Step
 from kedge.plan.tools import EFFECTS, Catalog, Effect, ToolSpec
@@ -97,8 +98,10 @@ class Node:
         self.holes: tuple[int, ...] | None = None
         """Where its arguments' values are, if all are results of its scope, sure to have settled."""
         self.places: dict[str, Place] = {}
-        estimate = step.estimate
-        self.weight_s = estimate.seconds if estimate and estimate.seconds is not None else 1.0
+        once_s = call_s(step) if step.estimate is not None or self.is_sleep else None
+        self.weight_s = 1.0 if once_s is None else once_s
+        if step.loop is not None:
+            self.weight_s = whole_s(step, self.weight_s)
         self.tested = self.expect is not None or step.loop is not None
         """What comes back is looked at before the step is done."""
         named = spec.resources if spec is not None else ()
@@ -277,7 +280,7 @@ def _weigh(scope: Scope) -> None:
         return
     strongest = max((EFFECTS.index(node.effect) for node in scope.nodes), default=0)
     owner.effect = EFFECTS[strongest]
-    owner.weight_s = max(_remaining(scope), default=0.0)
+    owner.weight_s = whole_s(owner.step, max(_remaining(scope), default=0.0))
 
 
 def _remaining(scope: Scope) -> list[float]:

@@ -153,11 +153,15 @@ class RunResult:
 
     def __init__(self, state: RunState, plan_id: str) -> None:
         self.state = state
-        """For views."""
+        """The state that all of this is read from: for pictures."""
         self.run_id = state.run_id
+        """Its name in the store."""
         self.plan_id = plan_id
+        """The hash of its plan."""
         self.version = state.version
+        """Which version of the plan it followed at the end; 1 is the first."""
         self.steps = StepResults(state)
+        """What became of each step, by path: `result.steps["outer[3]/inner"]`."""
 
     @property
     def status(self) -> RunStatus:

@@ -42,6 +42,13 @@ def work_s(node: Node, unknown_s: float) -> float:
     return _calls(node) * (unknown_s if own_s is None else own_s)
 
 
+def cost(node: Node) -> float:
+    """Money for all calls of the step."""
+    estimate = node.step.estimate
+    once = estimate.cost if estimate is not None else None
+    return _calls(node) * (once or 0.0)
+
+
 def _calls(node: Node) -> int:
     """How often the step's call is made: rounds and written-out items of its own and of all that holds it."""
     count = 1

@@ -62,6 +62,7 @@ class Findings:
 
     def __init__(self, findings: Iterable[Finding] = ()) -> None:
         self.all: tuple[Finding, ...] = tuple(findings)
+        """Every finding, notes too."""
 
     @property
     def ok(self) -> bool:

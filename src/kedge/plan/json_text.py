@@ -122,10 +122,11 @@ def _diagnosis(text: str, error: json.JSONDecodeError) -> InvalidPlan:
         return _fault(
             "json_in_prose", error.pos, text, "text after the end of the JSON", "give the JSON alone"
         )
-    if rest[:1] in ("}", "]") and before.endswith(","):
-        return _fault(
-            "json_trailing_comma", len(before) - 1, text, f"a comma before {rest[0]!r}", "remove the comma"
-        )
+    comma = len(before) - 1
+    if rest[:1] == ",":  # from Python 3.13 on the comma itself is the place
+        comma, rest = error.pos, rest[1:].lstrip() if error.msg.startswith("Illegal trailing comma") else rest
+    if rest[:1] in ("}", "]") and text[comma : comma + 1] == ",":
+        return _fault("json_trailing_comma", comma, text, f"a comma before {rest[0]!r}", "remove the comma")
     if not rest or error.msg.startswith("Unterminated string"):
         return _fault(
             "json_truncated",

@@ -20,6 +20,11 @@ def parse_plan(document: str | bytes | dict[str, Any], limits: Limits = DEFAULT_
 
 def load_plan(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Plan:
     """The plan in a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise BadInput(
+            f"a file's path is needed, not {type(path).__name__}",
+            remedy="a plan that is data or text is read by kedge.Plan.parse",
+        )
     place = Path(path)
     raw = _bytes_of(place, limits)
     try:

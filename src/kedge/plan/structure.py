@@ -46,14 +46,18 @@ OTHER_WORDS: Mapping[str, tuple[str, ...]] = {
 """What other systems call our fields."""
 
 _NESTED_MAX = 64
+_DEEPEST = 256
+"""Steps in steps that are read at all. How deep the library gets differs from one Python to another."""
 _FINDINGS_MAX = 1000
 
 
 def is_sound(plan: Any) -> bool:
     """True if ids and doers are right in a plan whose types are. Quick: every plan that is read comes by."""
-    todo: list[tuple[Step, ...]] = [plan.steps]
+    todo: list[tuple[tuple[Step, ...], int]] = [(plan.steps, 1)]
     while todo:
-        steps = todo.pop()
+        steps, depth = todo.pop()
+        if depth > _DEEPEST:
+            return False
         ids: set[str] = set()
         for step in steps:
             ids.add(step.id)
@@ -66,7 +70,7 @@ def is_sound(plan: Any) -> bool:
             if doers != 1:
                 return False
             if step.steps:
-                todo.append(step.steps)
+                todo.append((step.steps, depth + 1))
         if len(ids) != len(steps):
             return False
     return True
@@ -310,23 +314,23 @@ class _Walk:
             self.fault(
                 "out_of_range",
                 place,
-                f"{value!r} is too small: at least {low:g}",
-                remedy=f"use {low:g} or more",
+                f"{value!r} is too small: at least {low:,.10g}",
+                remedy=f"use {low:,.10g} or more",
                 fix=Fix(path=place, value=low),
             )
         elif kind.gt is not None and value <= kind.gt:
             self.fault(
                 "out_of_range",
                 place,
-                f"{value!r} is too small: above {kind.gt:g}",
-                remedy=f"use more than {kind.gt:g}",
+                f"{value!r} is too small: above {kind.gt:,.10g}",
+                remedy=f"use more than {kind.gt:,.10g}",
             )
         elif high is not None and value > high:
             self.fault(
                 "out_of_range",
                 place,
-                f"{value!r} is too large: at most {high:g}",
-                remedy=f"use {high:g} or less",
+                f"{value!r} is too large: at most {high:,.10g}",
+                remedy=f"use {high:,.10g} or less",
                 fix=Fix(path=place, value=high),
             )
 

@@ -28,11 +28,13 @@ class Context:
         self._sink = sink
         self._key = key
         self.run_id = run_id
+        """The run's id."""
         self.step = step
         """The step's path, as in `outer[3]/inner`."""
         self.attempt = attempt
         """1 for the first."""
         self.cancelled = False
+        """The call is to stop. Functions in a thread look here, for nobody can stop them from outside."""
 
     @property
     def idempotency_key(self) -> str:

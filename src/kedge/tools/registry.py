@@ -16,6 +16,13 @@ class Registry:
 
     def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = ()) -> None:
         self._tools: dict[str, Tool] = {}
+        if isinstance(tools, str) or callable(tools):  # a text is a sequence of letters, each a tool's name
+            raise BadInput(
+                f"tools are a list of tools, not one {type(tools).__name__}",
+                code="not_a_tool",
+                where="tools",
+                remedy="write tools=[my_tool]; kedge.builtin_tools() are a list already",
+            )
         for given in tools:
             self._add(given if isinstance(given, Tool) else tool(given))
         self.catalog = Catalog(known.spec for known in self._tools.values())

@@ -28,12 +28,19 @@ class Tool:
         check_settings(spec)
         functools.update_wrapper(self, function, updated=())
         self.function = function
+        """The function as it was written."""
         self.spec = spec
+        """Name, description, effect class, schemas of parameters and result, settings."""
         self.source = source
+        """Where it was defined."""
         self.is_async = arguments.is_async
+        """It runs in the event loop; others run in a thread or process."""
         self.wants_context = arguments.context_name is not None
+        """One of its parameters is the context."""
         self.decode = arguments.decoder(spec.name)
+        """A prepared call from the bytes of its arguments."""
         self.invoke = arguments.invoker()
+        """Makes a prepared call."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)

@@ -51,6 +51,11 @@ def draw(
         raise BadInput(
             f"{width} columns are too few for a picture", code="width", remedy=f"give {WIDTH_MIN} or more"
         )
+    if not isinstance(plan, Plan):
+        raise BadInput(
+            f"a Plan is drawn, not {type(plan).__name__}",
+            remedy="give the plan first, then its run or result: draw(plan, result)",
+        )
     state = run if isinstance(run, RunState) or run is None else run.state
     if now_ms is None and run is not None and not isinstance(run, RunState):
         now_ms = run.now_ms

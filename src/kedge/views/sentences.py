@@ -118,7 +118,7 @@ _SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
     ev.Discovered: lambda e, a: f"{a.name} found: {clean(e.what, 200)}",
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,
-    ev.LimitReached: lambda e, _: f"Limit {clean(e.limit, 40)} is reached ({e.value:,g})",
+    ev.LimitReached: lambda e, _: f"Limit {clean(e.limit, 40)} is reached ({e.value:,.10g})",
     ev.RunPaused: lambda e, a: f"Run {a.run_id} is paused{_by(e)}",
     ev.RunUnpaused: lambda e, a: f"Run {a.run_id} goes on{_by(e)}",
     ev.RunCancelling: _run_cancelling,

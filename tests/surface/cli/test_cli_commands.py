@@ -77,6 +77,11 @@ def test_every_command_has_a_sentence_of_help_and_it_is_the_one_in_the_list(kedg
         assert line in shown, f"kedge {name} --help does not begin with its line in the list"
 
 
+def test_without_a_command_there_is_the_help_as_it_is_laid_out(kedge):
+    assert kedge(code=2).stderr.split() == kedge("--help").stdout.split()
+    assert "\n  run     Run a plan" in kedge(code=2).stderr
+
+
 def test_listing_the_commands_loads_none_of_them(environment):
     code = (
         "import sys; sys.argv = ['kedge', '--help']\n"
@@ -290,9 +295,27 @@ def test_check_tells_all_findings(kedge):
     assert "good.yaml can be run" in kedge("check", "good.yaml").stdout
 
 
+def test_check_never_says_that_a_plan_can_be_run_which_run_refuses(kedge, folder):
+    (folder / "later.yaml").write_text(
+        "goal: Later\nsteps:\n  - {id: a, tool: double, args: {x: 1}, approval: {ask: Really?}}\n"
+    )
+    told = kedge("check", "later.yaml", code=2).stdout
+    assert "not_supported_yet" in told
+    assert "cannot be run: 1 error" in told
+    kedge("run", "later.yaml", code=2)
+
+
 def test_check_tells_a_text_that_is_no_plan(kedge, folder):
     (folder / "broken.yaml").write_text("goal: [unclosed\n")
     assert kedge.data("check", "broken.yaml", code=2)["findings"]
+
+
+@pytest.mark.parametrize("args", [("check",), ("run",), ("show",), ("diff", "good.yaml")])
+def test_the_limits_of_the_settings_hold_for_reading_plans_too(kedge, folder, args):
+    kedge(*args, "many.yaml")
+    with (folder / "kedge.toml").open("a") as settings:
+        settings.write("[limits]\ndocument_bytes = 100\n")
+    assert "document_too_big" in kedge(*args, "many.yaml", "--json", code=2).stdout
 
 
 def test_diff_says_which_is_better(kedge):
@@ -318,6 +341,9 @@ def test_doctor_measures_and_makes_no_store(kedge, folder):
     assert {"python", "sqlite", "wal", "disk", "fsync", "store", "tools", "limits"} <= {
         check["name"] for check in report["checks"]
     }
+    limits = next(check["text"] for check in report["checks"] if check["name"] == "limits")
+    assert "result_bytes 67,108,864," in limits
+    assert "e+" not in limits
     assert not (folder / ".kedge").exists()
     assert not list(folder.glob(".kedge-doctor*"))
 

@@ -170,7 +170,7 @@ def _tools(settings: Settings) -> Iterator[Verdict]:
 
 def _limits(settings: Settings) -> Iterator[Verdict]:
     bounds = msgspec.structs.asdict(settings.bounds)
-    yield Verdict("limits", "ok", ", ".join(f"{name} {value:,g}" for name, value in bounds.items()))
+    yield Verdict("limits", "ok", ", ".join(f"{name} {value:,.10g}" for name, value in bounds.items()))
 
 
 def _terminal(settings: Settings) -> Iterator[Verdict]:

@@ -62,6 +62,9 @@ def report_usage(error: click.ClickException, *, as_json: bool) -> int:
     """What was typed is no command."""
     message = error.format_message()
     context = getattr(error, "ctx", None)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError) and not as_json:
+        _errors().say(message)  # it is the help, laid out already
+        return exits.BAD_INPUT
     if as_json:
         Screen(as_json=True).data({"error": _fields("usage", message)})
     else:

@@ -32,15 +32,14 @@ def show(what: str, form: Form, store: str | None, as_json: bool) -> int:  # noq
 
     What is a file, or looks like the name of one, is a plan; everything else is the id of a run.
     """
-    screen = Screen(as_json=as_json)
+    screen, settings = Screen(as_json=as_json), settings_of(store)
     if Path(what).is_file() or what.endswith((".yaml", ".yml", ".json")) or "/" in what:
-        plan = kedge.load(what)
+        plan = kedge.load(what, settings.bounds)
         if as_json:
             screen.raw(plan.dump("json") + "\n")
         else:
             _picture(screen, kedge.draw(plan, None, form, **_page(screen)))
         return DONE
-    settings = settings_of(store)
     require_store(settings)
     again = repeated(store, ())
 

@@ -8,6 +8,7 @@ import click
 
 import kedge
 from kedge import Findings, InvalidPlan, Plan
+from kedge.api import unsupported
 from kedge.assemble import build_tools
 from kedge.surface.cli.exits import BAD_INPUT, DONE
 from kedge.surface.cli.faults import finding_lines, findings_data
@@ -32,13 +33,15 @@ def check(plan: str, strictness: Any, tools: tuple[str, ...], as_json: bool) -> 
     screen = Screen(as_json=as_json)
     settings = settings_of(tools=tools)
     try:
-        loaded = kedge.load(plan)
+        loaded = kedge.load(plan, settings.bounds)
     except InvalidPlan as error:
         if not isinstance(error.findings, Findings):
             raise
         findings = error.findings
     else:
         findings = kedge.check(loaded, build_tools(settings), strictness=strictness, limits=settings.bounds)
+        if findings.ok:
+            findings = Findings([*findings, *unsupported(loaded)])
     if as_json:
         screen.data(_findings_data(findings))
     else:
@@ -78,8 +81,8 @@ def diff(a: str, b: str, as_json: bool) -> int:  # noqa: FBT001
 
     Steps are matched by id, never by position, so moving one is no difference.
     """
-    screen = Screen(as_json=as_json)
-    comparison = kedge.compare(kedge.load(a), kedge.load(b))
+    screen, limits = Screen(as_json=as_json), settings_of().bounds
+    comparison = kedge.compare(kedge.load(a, limits), kedge.load(b, limits), limits=limits)
     if as_json:
         screen.data(comparison.to_dict() | {"same": comparison.same})
         return DONE

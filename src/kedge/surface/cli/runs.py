@@ -44,13 +44,14 @@ def run(plan: str, run_id: str | None, **given: Any) -> int:
 
     With the id of a run of the same plan and inputs, that run is driven on: what is done stays done.
     """
-    loaded = kedge.load(plan)
+    manner = _manner(given)
+    loaded = kedge.load(plan, manner.settings.bounds)
     inputs = inputs_of(loaded, given["inputs"], given["inputs_file"])
 
     async def begin(engine: Engine) -> Run:
         return await engine.start(loaded, inputs, run_id)
 
-    return drive(_manner(given), begin)
+    return drive(manner, begin)
 
 
 @click.command()

@@ -24,7 +24,10 @@ OUTPUT_BYTES_MAX = 1024 * 1024
 """For each of stdout and stderr; what comes after is read and dropped, and `truncated` says so."""
 _STDERR_SHOWN = 2000
 _LINGER_S = 1.0
-_OFF = "running programs is off; whoever runs this can allow it with builtin_tools(allow_shell=True)"
+_OFF = (
+    "running programs is off; whoever runs this can allow it: allow_shell = true in kedge.toml, "
+    "builtin_tools(allow_shell=True) in Python"
+)
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
