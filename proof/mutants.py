@@ -5,7 +5,7 @@ to what runs at import takes a process of its own, forked from one that has noth
 changed module in place of the real one, and runs `tests/flow` up to the first failure. A mutant that hangs
 is found too: it would be noticed.
 
-By hand: `PYTHONPATH=src .venv/bin/python proof/mutants.py due.py:117 words.py` tries those of a line, a module.
+By hand: `PYTHONPATH=src .venv/bin/python proof/mutants.py due.py:117 words.py`: of a line, of a module.
 """
 
 from __future__ import annotations

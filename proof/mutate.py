@@ -92,11 +92,13 @@ def _code(tree: ast.Module) -> Iterator[ast.AST]:
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
         yield node
+        first = isinstance(node, ast.FunctionDef) and node.name == "__init__"
         for field, value in ast.iter_fields(node):
             if field in ("annotation", "returns", "decorator_list", "bases", "type_params"):
                 continue
             values = value if isinstance(value, list) else [value]
-            todo.extend(child for child in values if isinstance(child, ast.AST) and not _is_words(child))
+            children = [child for child in values if isinstance(child, ast.AST) and not _is_words(child)]
+            todo.extend(child for child in children if not (first and _is_nothing(child)))
 
 
 def _is_words(node: ast.AST) -> bool:
@@ -106,6 +108,11 @@ def _is_words(node: ast.AST) -> bool:
     ):
         return True
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_nothing(node: ast.AST) -> bool:
+    """An attribute that begins with nothing: one kind of nothing or another, nobody could tell."""
+    return isinstance(node, ast.Assign) and _is_false(node.value)
 
 
 def _of_statement(node: ast.stmt) -> Iterator[_Place]:

@@ -15,7 +15,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import ModuleSpec
 from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
 
 import pytest
 from mutate import Mutant
@@ -45,7 +47,8 @@ class Trial:
     def pytest_sessionstart(self) -> None:
         from hypothesis import Phase, settings
 
-        settings.register_profile(  # the same lives for each mutant, and no search for a smaller or a second one
+        # The same lives for each mutant, and no search for a smaller or a second one.
+        settings.register_profile(
             "mutants",
             settings.get_profile("kedge"),
             derandomize=True,
@@ -78,7 +81,7 @@ class Trial:
         """Run a test and see which lines of the room it comes by."""
         lines: set[_Line] = set()
 
-        def seen(frame: FrameType, event: str, arg: object) -> Callable[..., object] | None:
+        def seen(frame: FrameType, event: str, arg: object) -> Any:
             file = frame.f_code.co_filename
             if not file.startswith(self._room):
                 return None
@@ -147,7 +150,7 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._mutant = mutant
         self.name = _ROOM + mutant.path.stem
 
-    def find_spec(self, fullname: str, *_: object) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         if fullname != self.name:
             return None
         return importlib.util.spec_from_loader(fullname, self, origin=str(self._mutant.path))
@@ -156,7 +159,7 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return None
 
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - as above
-        return self.source_to_code(self._mutant.source(), str(self._mutant.path))  # type: ignore[arg-type]
+        return self.source_to_code(self._mutant.source(), str(self._mutant.path))
 
 
 def change(mutant: Mutant) -> bool:
@@ -177,7 +180,7 @@ def change(mutant: Mutant) -> bool:
 def _functions(module: ModuleType, mutant: Mutant) -> Iterator[tuple[str, FunctionType]]:
     holders = [module, *(cls for cls in vars(module).values() if inspect.isclass(cls))]
     for holder in holders:
-        if holder.__name__ != module.__name__ and holder.__module__ != module.__name__:
+        if module.__name__ not in (holder.__name__, holder.__module__):
             continue
         for value in list(vars(holder).values()):
             function = getattr(value, "fget", None) or getattr(value, "__func__", None) or value

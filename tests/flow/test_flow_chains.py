@@ -156,8 +156,9 @@ def test_every_end_has_its_time_and_its_number():
     )  # fmt: skip
     run.tick(10).finish("d", False).tick(10).fail("f", "permanent").send("cancel")
     run.tick(10).fail("i", "cancelled").tick(10).finish("p/k").tick(10).fail("e[0]", "cancelled")
-    ends = {e.path: (at, seq) for seq, (e, (_, at)) in enumerate(zip(run.events, run.log, strict=True), 1)
-            if getattr(e, "path", "")}  # fmt: skip
+    told = enumerate(zip(run.events, run.log, strict=True), 1)
+    ends = {getattr(event, "path", ""): (at, seq) for seq, (event, (_, at)) in told}
+    del ends[""]  # what was about the run
     last = run.log[-1][1], len(run.log)
     ends |= {"p": last, "e": last}  # the run's end is theirs
     told = {path: (one.ended_at, one.ended_seq) for path, one in run.state.steps.items()}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kedge.base.codec import decode
 from kedge.base.limits import Limits
 from kedge.flow.events import StepFailed, plain
+from kedge.plan.tools import Effect
 from kedge.testing.ring import Ring
 
 
@@ -19,7 +19,7 @@ def group(id_, *steps, **more):
 
 
 def ring(*steps, limits=None, **plan):
-    effects = {"send": "effect", "put": "idempotent"}
+    effects: dict[str, Effect] = {"send": "effect", "put": "idempotent"}
     return Ring({"goal": "g", "steps": list(steps), **plan}, effects, limits=limits or Limits()).start()
 
 
@@ -225,9 +225,3 @@ def test_the_backoff_of_a_composite_doubles_up_to_its_maximum():
 def test_a_composite_is_not_tried_again_for_what_would_fail_again():
     run = ring(group("p", step("a"), retry={"attempts": 3, "backoff_s": 0})).fail("p/a", "permanent")
     assert run.status("p") == "failed"
-
-
-def test_the_result_that_was_not_there_is_null_in_the_log_and_in_the_account():
-    run = ring(step("a")).finish("a")
-    assert decode(run.step("a").result) is None
-    assert run.result.steps["a"].result is None

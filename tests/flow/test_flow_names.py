@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kedge.flow.events import StepStarted
 from kedge.flow.names import resolver
 from kedge.plan.expr import Absent
 from kedge.testing.ring import Ring
@@ -130,7 +131,7 @@ def test_a_skipped_composite_is_null_and_one_that_failed_in_part_is_read_in_part
 def test_the_results_of_a_composite_are_in_the_order_of_their_names():
     run = ring(group("p", step("b"), step("a"), step("f", fallback_for="b")), step("c", args={"p": "${p}"}))
     run.finish("p/b", 1).finish("p/a", 2)
-    assert bytes(run.events[-1].args) == b'{"p":{"a":2,"b":1}}'
+    assert bytes(run.of(StepStarted)[-1].args) == b'{"p":{"a":2,"b":1}}'
 
 
 def test_a_large_result_is_read_within_the_turn_that_made_it_and_later():
@@ -158,4 +159,4 @@ def test_arguments_without_names_with_plain_ones_and_with_escaped_ones():
 def test_arguments_are_canonical_whatever_way_they_are_put_together():
     plain, mixed = {"b": "${a}", "a": "${a}"}, {"b": "${a}", "a": "${a + 0}", "c": [1, "${a}"]}
     run = ring(step("a"), step("b", args=plain), step("c", args=mixed)).finish("a", 7)
-    assert [bytes(e.args) for e in run.events[-2:]] == [b'{"a":7,"b":7}', b'{"a":7,"b":7,"c":[1,7]}']
+    assert [bytes(e.args) for e in run.of(StepStarted)[-2:]] == [b'{"a":7,"b":7}', b'{"a":7,"b":7,"c":[1,7]}']

@@ -17,6 +17,7 @@ from kedge.flow.events import (
     plain,
 )
 from kedge.flow.inputs import Exhausted, Reported
+from kedge.plan.tools import Effect
 from kedge.testing.ring import Ring
 
 
@@ -25,7 +26,7 @@ def step(id_, tool="t", **more):
 
 
 def ring(*steps, limits=None, **plan):
-    effects = {"send": "effect", "put": "idempotent"}
+    effects: dict[str, Effect] = {"send": "effect", "put": "idempotent"}
     return Ring({"goal": "g", "steps": list(steps), **plan}, effects, limits=limits or Limits()).start()
 
 
@@ -130,7 +131,7 @@ def test_what_is_asked_about_a_limit():
         "text": "The run used up its limit calls (1). Raise it, or stop?", "options": ["raise", "stop"],
     }  # fmt: skip
     run.answer("raise", 7)
-    assert told(run, QuestionAnswered)["limit"] == 7
+    assert (told(run, QuestionAnswered)["limit"], told(run, QuestionAnswered)["by"]) == (7, "anna")
     assert run.state.limit("calls") == run.state.max_calls == 7
 
 
@@ -165,6 +166,7 @@ def test_what_does_not_raise_a_limit_is_refused_and_told(value):
     with pytest.raises(BadInput, match="does not raise the limit calls, which is 2") as refused:
         run.answer("raise", value)
     assert refused.value.code == "limit_value"
+    assert "give a larger number" in str(refused.value)
 
 
 def test_the_plans_own_limit_counts_where_it_is_tighter():
@@ -212,21 +214,21 @@ def test_a_discovery_says_where_what_and_what_it_needs():
 
 
 @pytest.mark.parametrize(
-    ("before", "then", "code", "words"),
+    ("before", "then", "code", "words", "allowed"),
     [
-        (["pause"], "pause", "cannot_pause", "the run is paused"),
-        (["cancel"], "pause", "cannot_pause", "the run is cancelling"),
-        ([], "unpause", "not_paused", "the run is running, not paused"),
+        (["pause"], "pause", "cannot_pause", "the run is paused", ["unpause", "cancel"]),
+        (["cancel"], "pause", "cannot_pause", "the run is cancelling", ["unpause", "cancel"]),
+        ([], "unpause", "not_paused", "the run is running, not paused", ["pause"]),
     ],
 )
-def test_what_means_nothing_now_is_refused(before, then, code, words):
+def test_what_means_nothing_now_is_refused(before, then, code, words, allowed):
     run = ring(step("a"))
     for kind in before:
         run.send(kind)
     with pytest.raises(Refused, match=words) as refused:
         run.send(then)
     assert refused.value.code == code
-    assert refused.value.allowed
+    assert list(refused.value.allowed) == allowed
 
 
 def test_a_run_that_has_ended_takes_no_commands():
