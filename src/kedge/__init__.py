@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from kedge.control.engine import Engine as Engine
     from kedge.control.print_progress import print_progress as print_progress
     from kedge.control.retention import Retention as Retention
+    from kedge.control.run import Decision as Decision
     from kedge.control.run import Run as Run
+    from kedge.flow import commands as commands
     from kedge.flow.result import RunResult as RunResult
     from kedge.flow.words import RunStatus as RunStatus
     from kedge.flow.words import StepStatus as StepStatus
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from kedge.plan.model import Retry as Retry
     from kedge.plan.model import Step as Step
     from kedge.plan.model import Wait as Wait
+    from kedge.plan.patch import Addition as Addition
+    from kedge.plan.patch import Patch as Patch
     from kedge.tools.builtin import builtin_tools as builtin_tools
     from kedge.tools.context import Context as Context
     from kedge.tools.function import tool as tool
@@ -68,11 +72,12 @@ _HOMES = {
     "control.engine": "Engine",
     "control.print_progress": "print_progress",
     "control.retention": "Retention",
-    "control.run": "Run",
+    "control.run": "Decision Run",
     "flow.result": "RunResult",
     "flow.words": "RunStatus StepStatus",
     "plan.findings": "Finding Findings apply_fix",
     "plan.model": "Approval Call Estimate Input Loop Plan Retry Step Wait",
+    "plan.patch": "Addition Patch",
     "tools.builtin": "builtin_tools",
     "tools.context": "Context",
     "tools.function": "tool",
@@ -82,10 +87,14 @@ _HOMES = {
 }
 _HOME = {name: f"kedge.{home}" for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted([*_HOME, "__version__"], key=lambda name: (name.lower(), name))  # noqa: PLE0605  # pyright: ignore[reportUnsupportedDunderAll]
+_MODULES = {"commands": "kedge.flow.commands"}
+
+__all__ = sorted([*_HOME, *_MODULES, "__version__"], key=lambda name: (name.lower(), name))  # noqa: PLE0605  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'kedge' has no attribute {name!r}")

@@ -91,7 +91,7 @@ def test_a_changed_call_is_asked_anew_and_the_old_answer_counts_for_nothing():
 
 
 def test_an_approval_survives_a_crash_and_so_does_the_question():
-    run = ring(asks("a", expires_s=60))
+    run = ring(asks("a"))
     run.crash().resume()
     assert run.questions == ["q1"]
     run.answer("approve")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kedge.flow.events import RunStarted, ToolMark
+from kedge.flow.events import ToolMark
 from kedge.flow.program import Node
 from kedge.flow.state import RunState
 from kedge.flow.words import Outcome
@@ -13,7 +13,7 @@ _HARMLESS = {"pure", "read"}
 
 
 def changed_tools(
-    state: RunState, started: RunStarted, now: Mapping[str, ToolMark], *, retry_failed: bool
+    state: RunState, now: Mapping[str, ToolMark], *, retry_failed: bool
 ) -> dict[str, str]:
     """Name and present hash of changed tools that have effects, then or now, and may still be called.
 
@@ -21,7 +21,7 @@ def changed_tools(
     """
     to_come = _tools_to_come(state, retry_failed=retry_failed)
     changed: dict[str, str] = {}
-    for name, then in sorted(started.tools.items()):
+    for name, then in sorted(state.tools.items()):
         mark = now.get(name)
         if mark is None or name not in to_come or {then.effect, mark.effect} <= _HARMLESS:
             continue

@@ -38,6 +38,7 @@ from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
 from kedge.flow.inputs import Resumed, Ticked
 from kedge.flow.program import Program, compile_plan
 from kedge.flow.result import RunResult
+from kedge.flow.settings import ASKS, Ask, RunSettings
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
 from kedge.flow.words import RunStatus
@@ -145,8 +146,13 @@ class Engine:
         inputs: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         on_event: Callback | None = None,
+        ask: Ask = "never",
     ) -> Run:
-        """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on."""
+        """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on.
+
+        `ask` says what a person is asked before, besides what the plan says itself: `effects`, each call
+        that changes something outside; `every_step`, each call.
+        """
         journal = self._opened()
         check_callback(on_event)
         if not isinstance(plan, Plan):
@@ -159,6 +165,8 @@ class Engine:
             given = complete_inputs(plan, inputs or {})
             program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
             document = _encode_plan(plan)
+        if ask not in ASKS:
+            raise BadInput(f"{ask!r} cannot be asked for", code="ask", where="ask", allowed=ASKS)
         id_ = checked_run_id(run_id) if run_id is not None else new_run_id()
         run = await self._known(id_, digest(document), given) if run_id is not None else None
         if run is not None:
@@ -166,7 +174,7 @@ class Engine:
                 run.subscribe(on_event)
             return run
         with collector_paused():
-            run = self._begin(id_, program, given, document)
+            run = self._begin(id_, program, given, document, RunSettings(ask=ask))
         if on_event is not None:
             run.subscribe(on_event)
         driver = self._drivers[id_]
@@ -179,7 +187,9 @@ class Engine:
                 raise
         return run
 
-    def _begin(self, run_id: str, program: Program, inputs: bytes, document: bytes) -> Run:
+    def _begin(
+        self, run_id: str, program: Program, inputs: bytes, document: bytes, settings: RunSettings
+    ) -> Run:
         """A new run and its first events."""
         journal, plan_id = self._opened(), digest(document)
         lease = journal.claim(run_id, self._clock.now_ms())
@@ -188,7 +198,11 @@ class Engine:
         run = self._drive(state, log, Blobs(journal), plan_id)
         turn = Turn(state, self._clock.now_ms())
         goal, tools = program.plan.goal, self._marks(program)
-        turn.emit(RunStarted(plan=plan_id, goal=goal, inputs=Raw(inputs), tools=tools, kedge=__version__))
+        turn.emit(
+            RunStarted(
+                plan=plan_id, goal=goal, inputs=Raw(inputs), tools=tools, kedge=__version__, settings=settings
+            )
+        )
         turn.emit(PlanAdopted(version=1, plan=plan_id, cause="start"))
         log.append(turn.events, turn.now, {plan_id: document})
         self._writer.dirty(log)
@@ -284,7 +298,7 @@ class Engine:
         if state.ended and not (retry_failed and state.end is not RunStatus.DONE):
             self._retire(run)
             return run
-        changed = changed_tools(state, started, self._marks(state.program), retry_failed=retry_failed)
+        changed = changed_tools(state, self._marks(state.program), retry_failed=retry_failed)
         self._drivers[run_id].put(Resumed(retry_failed, changed))
         return run
 

@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
+
 from kedge.base.clock import Clock
+from kedge.base.errors import BadInput, Refused
 from kedge.control.follow import Callback, Feed, Level, Subscription, check_callback, check_level
 from kedge.engine.driver import Driver
 from kedge.engine.ports import Journal
@@ -16,6 +19,21 @@ from kedge.flow.state import RunState
 from kedge.flow.words import RunStatus
 from kedge.plan.model import Plan
 from kedge.views.narrate import RunEvent
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What became of a command."""
+
+    taken: bool
+    """It is done, or under way."""
+    why: str = ""
+    """Why it was refused."""
+    code: str = ""
+    """The same, for programs."""
+    allowed: tuple[str, ...] = ()
+    """What could have been asked."""
+    version: int = 0
+    """Of the plan that the run follows after it."""
 
 
 class Run:
@@ -79,6 +97,14 @@ class Run:
         if self._driver.state.ended:
             await asyncio.gather(*(subscription.finish() for subscription in self._subscriptions))
         return RunResult(self._driver.state, self.plan_id)
+
+    async def send(self, command: cmd.Command) -> Decision:
+        """Ask something of the run: what was decided, once that is on disk, and why."""
+        try:
+            await self._driver.send(command)
+        except (Refused, BadInput) as refusal:
+            return Decision(False, str(refusal), refusal.code, refusal.allowed, self.state.version)
+        return Decision(True, version=self.state.version)
 
     async def pause(self, by: str = "") -> None:
         """Start nothing new; what runs goes on."""

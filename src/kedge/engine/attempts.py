@@ -403,12 +403,13 @@ class Attempts:
         if verdict is not None:
             self._put(Raised(attempt.path, attempt.starts, verdict, _jitter(attempt)))
 
-    def cancel_all(self, why: str) -> None:
-        """Tell every call to stop."""
+    def cancel(self, why: str, which: Callable[[str], bool] = lambda path: True) -> None:
+        """Tell calls to stop: those of the paths that `which` says, all if it is not given."""
         now_s = self._loop.time()
         verdict = Failure(category="cancelled", code="cancelled", message=why)
         for attempt in list(self._live.values()):
-            self._cancel(attempt, verdict, now_s)
+            if which(attempt.path):
+                self._cancel(attempt, verdict, now_s)
         if self._live:
             self._watch_at(now_s + GRACE_S)
 

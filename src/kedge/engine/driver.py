@@ -27,7 +27,7 @@ from kedge.flow.decide import decide
 from kedge.flow.due import due, next_wake
 from kedge.flow.events import RunCancelling, StepInterrupted
 from kedge.flow.inputs import Exhausted, Input, Raised, Ticked
-from kedge.flow.state import RunState
+from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Launch, Turn
 from kedge.flow.words import Failure, RunStatus, StepStatus
 
@@ -86,6 +86,7 @@ class Driver:
         self._looked_s = self._loop.time()
         self._resting_since_s: float | None = None
         """Since when only people can move it: that time does not count as used up."""
+        self._version = state.version
         self.lost: Exception | None = None
         """Why this driver can go on no more."""
         self.stopped = False
@@ -136,7 +137,7 @@ class Driver:
         self.put(receipt)
         if isinstance(command, Cancel) and self._writer.full:
             # Its turn comes when there is room. What runs is to stop now; it will find the command before it.
-            self.attempts.cancel_all("the run was cancelled")
+            self.attempts.cancel("the run was cancelled")
         await receipt.decided
 
     # --- the turn
@@ -227,10 +228,13 @@ class Driver:
                 start(launch[0], launch[1])
         if state.cancelling and any(type(event) is RunCancelling for event in turn.events):
             self._drop_held()
-            self.attempts.cancel_all("the run was cancelled")
+            self.attempts.cancel("the run was cancelled")
         # Only now: the writer may commit at once, and what is held by then is what that commit lets go.
         if not log.queued or log.seq - log.durable_seq >= MAX_BEHIND_EVENTS:
             self._writer.dirty(log)
+        if state.version != self._version:
+            self._version = state.version
+            self._stop_unwanted()
         if log.size >= state.max_journal_bytes:
             self._exhaust("journal_bytes", log.size)
         if self.on_events is not None:
@@ -243,10 +247,23 @@ class Driver:
     def _drop_held(self) -> None:
         """Calls that were announced and not made: they certainly did nothing."""
         while self._held:
-            step, _, _ = self._held.popleft()
-            self._gates.give(step.node)
-            failure = Failure(category="cancelled", code="cancelled", message="cancelled", not_done=True)
-            self.put(Raised(step.path, step.starts, failure))
+            self._take_down(self._held.popleft()[0])
+
+    def _take_down(self, step: StepState) -> None:
+        self._gates.give(step.node)
+        failure = Failure(category="cancelled", code="cancelled", message="cancelled", not_done=True)
+        self.put(Raised(step.path, step.starts, failure))
+
+    def _stop_unwanted(self) -> None:
+        """The plan was changed: calls that it wants no more are told to stop."""
+        held, self._held = self._held, deque()
+        for launch in held:
+            if launch[0].unwanted:
+                self._take_down(launch[0])
+            else:
+                self._held.append(launch)
+        steps = self.state.steps
+        self.attempts.cancel("the plan was changed", lambda path: path in steps and steps[path].unwanted)
 
     def _poke(self) -> None:
         self.put(Ticked())
@@ -363,7 +380,7 @@ class Driver:
         )  # fmt: skip
         self.stop_alarms()
         self._drop_held()
-        self.attempts.cancel_all("its driver stopped")
+        self.attempts.cancel("its driver stopped")
         _refuse([r for r in self._intake if type(r) is Receipt], error)
         for _, future in self._promised:
             if not future.done():

@@ -71,7 +71,7 @@ def _raised_limit(state: RunState, question: Question, given: cmd.Answer) -> flo
         return max(current, question.asked.used) * 2
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= current:
         raise BadInput(
-            f"{value!r} does not raise the limit {question.asked.limit}, which is {current:g}",
+            f"{value!r} does not raise the limit {question.asked.limit}, which is {current:,.10g}",
             code="limit_value",
             remedy="give a larger number, or none to double it",
         )

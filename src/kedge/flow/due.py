@@ -194,15 +194,17 @@ def _unpark(state: RunState, gate: Gate) -> bool:
 
 
 def _can_start(step: StepState) -> bool:
-    return step.status is _READY or (step.status is StepStatus.WAITING and not step.wake_at)
+    if step.status is _READY:
+        return True
+    return step.status is StepStatus.WAITING and not step.wake_at and not step.awaits
 
 
 # --- steps that are to be looked at before they can run
 
 
 def _look_at(turn: Turn, step: StepState) -> None:
-    if step.status is not StepStatus.READY or step.attempt:
-        return  # a step is looked at before its first attempt only; folding a log leaves its entry here
+    if step.status is not StepStatus.READY or (step.attempt and step.node.calls):
+        return  # a call is looked at before its first attempt only; folding a log leaves its entry here
     state, node = turn.state, step.node
     if step.reason == "not_needed":
         turn.emit(ev.StepSkipped(path=step.path, reason="not_needed", because=(_target_id(step),)))
@@ -344,7 +346,7 @@ def _start_next(turn: Turn, gate: Gate) -> bool:
     while ready and state.running < limit:
         entry = heappop(ready)
         step = entry[2]
-        if step.status is not _READY and (step.status is not StepStatus.WAITING or step.wake_at):
+        if not _can_start(step):
             continue
         if state.calls >= state.max_calls:
             heappush(ready, entry)

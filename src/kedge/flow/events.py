@@ -241,7 +241,7 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     """Somebody has to decide before this part of the run goes on."""
 
     question: str
-    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "plan"]
+    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed"]
     text: str
     options: tuple[str, ...]
     path: str = ""

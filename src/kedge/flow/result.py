@@ -104,6 +104,7 @@ class StepResult(msgspec.Struct, eq=False):
             "dependency": f"it depends on what failed: {names}",
             "not_needed": f"{names} did not fail",
             "empty": "none of its steps was done",
+            "command": f"somebody said so: {names}" if names else "somebody said so",
         }.get(step.reason, "")
 
     @property
@@ -160,6 +161,8 @@ class RunResult:
         """The hash of its plan."""
         self.version = state.version
         """Which version of the plan it followed at the end; 1 is the first."""
+        self.versions = tuple(state.versions)
+        """Every plan it has followed: number, plan, when, what led to it, who wanted it and why."""
         self.steps = StepResults(state)
         """What became of each step, by path: `result.steps["outer[3]/inner"]`."""
 

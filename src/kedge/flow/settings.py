@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
-Ask = Literal["never", "plan", "effects", "every_step"]
+Ask = Literal["never", "effects", "every_step"]
+ASKS: tuple[Ask, ...] = get_args(Ask)
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Settings of one run."""
 
     ask: Ask = "never"
-    """What a person is asked before, though the plan does not say so: the plan as a whole, each call that
-    changes something outside, or each call."""
+    """What a person is asked before, though the plan does not say so: nothing, each call that changes
+    something outside, or each call."""

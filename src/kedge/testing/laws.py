@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kedge.flow.events import AnyEvent, StepExpanded, StepInterrupted, StepStarted, StepWaiting
+from kedge.flow.events import AnyEvent, QuestionAsked, StepExpanded, StepInterrupted, StepStarted, StepWaiting
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
 
@@ -191,6 +191,10 @@ def check_event(state: RunState, event: AnyEvent) -> None:
     step = state.steps.get(path)
     if step is None:
         return
+    if isinstance(event, QuestionAsked) and (id_ := state.asked_about.get(path)) is not None:
+        before = state.questions[id_].asked
+        if (before.reason, before.binding) == (event.reason, event.binding):
+            raise AssertionError(f"{path}: the same is asked again while {id_} is open")
     if isinstance(event, StepInterrupted) and step.node.effect == "effect":
         raise AssertionError(f"{path} may have had its effect, and would be run again")
     if isinstance(event, StepStarted | StepExpanded | StepWaiting) and step.owner is None:

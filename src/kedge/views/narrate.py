@@ -17,6 +17,7 @@ import msgspec
 from kedge.flow import events as ev
 from kedge.flow.program import Program
 from kedge.plan.model import Plan, Step
+from kedge.plan.patch import Patch, apply
 from kedge.views.sentences import About, sentence
 from kedge.views.shares import ALMOST, Shares, attempts_to_come, rounds_to_come
 from kedge.views.text import clean
@@ -31,10 +32,12 @@ _REACHED = (ev.StepSucceeded, ev.StepFailed)
 _SETTLING = (ev.StepSucceeded, ev.StepFailed, ev.StepSkipped, ev.StepCancelled)
 _RUN_LEVEL = frozenset(
     {
-        ev.RunStarted, ev.PlanAdopted, ev.RunResumed, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
+        ev.RunStarted, ev.PlanAdopted, ev.CommandTaken, ev.CommandRefused, ev.SignalReceived, ev.RunResumed, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
         ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered, ev.LimitReached,
     }
 )  # fmt: skip
+decode_patch = msgspec.json.Decoder(Patch).decode
+
 _IN_PATHS = re.compile(r"\[\d+\]|#\d+")
 
 
@@ -90,7 +93,7 @@ class Narrator:
         self._percent = 0.0
         self._seq = 0
         self._started_at = 0
-        self._total = len(self._plan.steps)
+        self._total = self._total_at_top = len(self._plan.steps)
         self._settled: set[str] = set()
         self._started: dict[str, int] = {}
         """Steps that have started and not settled, and when."""
@@ -127,6 +130,8 @@ class Narrator:
         told: list[RunEvent] = []
         if isinstance(event, ev.RunStarted):
             self._started_at = at
+        elif isinstance(event, ev.PlanAdopted) and event.patch:
+            self._follow(apply(self._plan, decode_patch(event.patch)))
         elif isinstance(event, ev.RunResumed) and event.retry_failed and self._ended:
             self._reopen()
         elif isinstance(event, ev.RunEnded):
@@ -138,6 +143,27 @@ class Narrator:
             self._started.clear()
         about = About(at, self._run_id, _name(path), "", (at - self._started_at) / 1000, "")
         return [*told, self._event(at, event, "run", path, sentence(event, about))]
+
+    def _follow(self, plan: Plan) -> None:
+        """What is left of a share is divided anew among the steps that are there now."""
+        self._plan = plan
+        self._steps = {}
+        _index(plan.steps, self._steps)
+        self._regroup("", [step.id for step in plan.steps], self._total_at_top)
+        self._total_at_top = len(plan.steps)
+        for path, inside in list(self._groups.items()):
+            step = self._step(path)
+            if step is None or step.steps is None or not inside:
+                continue
+            prefix = inside[0].rpartition("/")[0]
+            now = [f"{prefix}/{child.id}" for child in step.steps]
+            if now != inside:
+                self._regroup(path, now, len(inside))
+                self._groups[path] = now
+
+    def _regroup(self, path: str, inside: list[str], before: int) -> None:
+        self._total += len(inside) - before
+        self._shares.divide(path, sum(one not in self._settled for one in inside))
 
     def _tell_step(self, at: int, event: ev.Event, path: str) -> list[RunEvent]:
         step = self._step(path)

@@ -44,9 +44,8 @@ def _by(event: Any) -> str:
 
 
 def _plan_adopted(event: ev.PlanAdopted, about: About) -> str:
-    return f"Plan version {event.version} is followed" + (
-        f": {clean(event.cause, 120)}" if event.cause else ""
-    )
+    why = f": {clean(event.why, 200)}" if event.why else f": {clean(event.cause, 120)}" if event.cause else ""
+    return f"Plan version {event.version} is followed{_by(event)}{why}"
 
 
 def _run_resumed(event: ev.RunResumed, about: About) -> str:
@@ -76,7 +75,22 @@ def _retry_scheduled(event: ev.RetryScheduled, about: About) -> str:
 
 
 def _step_waiting(event: ev.StepWaiting, about: About) -> str:
-    return f"{about.name} waits for {duration((event.until - about.at) / 1000)}"
+    wait = duration((event.until - about.at) / 1000) if event.until else ""
+    at_most = f", {wait} at most" if wait else ""
+    if event.reason == "signal":
+        return f"{about.name} waits for the signal {clean(event.signal, 80)!r}{at_most}"
+    if event.reason == "approval":
+        return f"{about.name} waits for an approval{at_most}"
+    return f"{about.name} waits for {wait}"
+
+
+def _command_refused(event: ev.CommandRefused, about: About) -> str:
+    return f"Command {clean(event.command, 40)}{_by(event)} is refused: {clean(event.message, 300)}"
+
+
+def _failure_settled(event: ev.FailureSettled, about: About) -> str:
+    what = "the run goes on without it" if event.waived else "that stands"
+    return f"{about.name} failed: {what}{about.counted}"
 
 
 def _question_asked(event: ev.QuestionAsked, about: About) -> str:
@@ -101,11 +115,17 @@ def _run_ended(event: ev.RunEnded, about: About) -> str:
 _SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
     ev.RunStarted: lambda e, a: f"Run {a.run_id} started: {clean(e.goal, 200)}",
     ev.PlanAdopted: _plan_adopted,
+    ev.CommandTaken: lambda e, _: f"Command {clean(e.command, 40)} is taken{_by(e)}",
+    ev.CommandRefused: _command_refused,
+    ev.SignalReceived: lambda e, _: f"Signal {clean(e.name, 80)!r} came",
+    ev.SignalTaken: lambda e, a: f"{a.name} takes the signal {clean(e.name, 80)!r}",
+    ev.Reopened: lambda e, a: f"{a.name} is to be tried again{_by(e)}",
     ev.RunResumed: _run_resumed,
     ev.StepStarted: _step_started,
     ev.StepSucceeded: lambda _, a: f"{a.name} done{_in(a)}{a.counted}",
     ev.RoundEnded: _round_ended,
     ev.StepFailed: lambda e, a: f"{a.name} failed{_in(a)}: {_error(e.error)}{a.counted}",
+    ev.FailureSettled: _failure_settled,
     ev.RetryScheduled: _retry_scheduled,
     ev.StepWaiting: _step_waiting,
     ev.StepSkipped: lambda e, a: f"{a.name} skipped: {why_skipped(e.reason, e.because)}{a.counted}",

@@ -122,4 +122,5 @@ def why_skipped(reason: str, because: tuple[str, ...]) -> str:
         "dependency": f"it depends on what failed: {names}",
         "not_needed": f"{names} did not fail",
         "empty": "none of its steps was done",
+        "command": f"somebody said so: {names}" if names else "somebody said so",
     }.get(reason, clean(reason, 60))
