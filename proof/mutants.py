@@ -55,6 +55,8 @@ def _try_all(drawn: Sequence[Mutant]) -> Iterator[tuple[Mutant, str]]:
     _load_tools()
     at_import: list[Mutant] = []
     for number, end in _told_by_trial(drawn):
+        if end == "broken":
+            raise SystemExit(f"the trial itself went wrong at {_where(drawn[number])}")
         if end == "at import":
             at_import.append(drawn[number])
         else:

@@ -22,8 +22,9 @@ from typing import Any
 import pytest
 from mutate import Mutant
 
-FOUND, SURVIVED, AT_IMPORT = 1, 0, 42
-"""How a trial ends, as exit codes; a signal is a mutant that hangs."""
+ENDS = {0: "survived", 1: "found", 2: "at import", 3: "broken"}
+"""How a trial ends, by its exit code; a signal is a mutant that hangs."""
+SURVIVED, FOUND, AT_IMPORT, BROKEN = ENDS
 WORKERS = os.cpu_count() or 1
 GRACE_S, TIMES_LONGER = 1.0, 3.0
 """A test that takes so many times as much processor time as it does without the change hangs."""
@@ -102,14 +103,13 @@ class Trial:
         if os.WIFSIGNALED(status):
             self._tell(number, "hung")
         else:
-            ends = {SURVIVED: "survived", AT_IMPORT: "at import"}
-            self._tell(number, ends.get(os.WEXITSTATUS(status), "found"))
+            self._tell(number, ENDS[os.WEXITSTATUS(status)])
 
     def _fork(self, number: int) -> int:
         pid = os.fork()
         if pid:
             return pid
-        code = FOUND
+        code = BROKEN
         try:
             limit_memory()
             code = self._try(self._mutants[number])
@@ -168,7 +168,10 @@ def change(mutant: Mutant) -> bool:
     spec = loader.find_spec(loader.name)
     assert spec is not None
     changed = importlib.util.module_from_spec(spec)
-    loader.exec_module(changed)
+    try:
+        loader.exec_module(changed)
+    except Exception:
+        return False  # it breaks as it is imported
     others = dict(_functions(changed, mutant))
     for name, function in _functions(sys.modules[loader.name], mutant):
         if function.__code__ != others[name].__code__:
@@ -180,7 +183,7 @@ def change(mutant: Mutant) -> bool:
 def _functions(module: ModuleType, mutant: Mutant) -> Iterator[tuple[str, FunctionType]]:
     holders = [module, *(cls for cls in vars(module).values() if inspect.isclass(cls))]
     for holder in holders:
-        if module.__name__ not in (holder.__name__, holder.__module__):
+        if holder is not module and holder.__module__ != module.__name__:
             continue
         for value in list(vars(holder).values()):
             function = getattr(value, "fget", None) or getattr(value, "__func__", None) or value

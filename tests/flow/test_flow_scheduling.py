@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kedge.base.errors import BadInput, InternalError, NotFound
+from kedge.base.errors import BadInput, InternalError
 from kedge.base.limits import Limits
 from kedge.flow.events import StepExpanded, StepStarted, plain
 from kedge.flow.inputs import Exhausted
 from kedge.flow.names import item_bytes
 from kedge.flow.program import compile_plan
 from kedge.flow.render import compile_args
-from kedge.flow.state import RunState
 from kedge.plan.model import Plan
 from kedge.plan.tools import Catalog, ToolSpec
 from kedge.testing.ring import Places, Ring
@@ -334,13 +333,6 @@ def test_arguments_deeper_than_can_be_are_refused():
         value = [value]
     with pytest.raises(BadInput, match="deep"):
         compile_args({"x": value})
-
-
-def test_a_blob_that_is_not_at_hand_is_told_by_its_name():
-    run = ring(step("a"))
-    state = RunState("r", run.state.program, b"{}")
-    with pytest.raises(NotFound, match="blob abc is not at hand"):
-        state.fetch("abc")
 
 
 def test_what_is_no_item_has_none():
