@@ -1,0 +1,502 @@
+"""Changing a live plan, in its corners: what comes and goes with a step, and what is left of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kedge.base.errors import InvalidPlan, NotFound, Refused
+from kedge.flow.events import CommandRefused, CommandTaken, PlanAdopted, plain
+from kedge.plan.parts import Step
+from kedge.plan.patch import Addition, Patch
+from kedge.testing.programs import check_program
+from kedge.testing.ring import Ring
+
+
+def step(id_: str, tool: str = "t", **more: Any) -> dict[str, Any]:
+    return {"id": id_, "tool": tool, **more}
+
+
+def group(id_: str, *steps: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"id": id_, "steps": list(steps), **more}
+
+
+def made(id_: str, **fields: Any) -> Step:
+    return Step(id=id_, **{"tool": "t", **fields})
+
+
+def ring(*steps: dict[str, Any], **plan: Any) -> Ring:
+    return Ring({"goal": "g", "steps": list(steps), **plan}, {"send": "effect"}).start()
+
+
+def edit(run: Ring, **patch: Any) -> Ring:
+    run.send("edit", patch=Patch(**patch))
+    check_program(run.state)
+    return run
+
+
+def faults(run: Ring, **patch: Any) -> list[tuple[str, str, str]]:
+    """Code, place and message of each fault that a patch is refused for."""
+    before = len(run.log)
+    with pytest.raises(InvalidPlan) as refused:
+        run.send("edit", patch=Patch(**patch))
+    assert len(run.log) == before
+    return [(one.code, one.path, one.message) for one in refused.value.findings]
+
+
+# --- steps that go
+
+
+def test_of_the_steps_that_go_together_none_is_left():
+    run = ring(step("a"), step("b", after=["a"]), step("c", after=["b"]), step("d", after=["a"]))
+    edit(run, remove=("b", "c"))
+    assert set(run.statuses()) == {"a", "d"}
+    assert run.finish("a").finish("d").status() == "done"
+
+
+def test_a_step_that_waited_for_its_next_attempt_can_go_and_come_back_and_counts_on():
+    run = ring(step("a"), step("b", retry={"attempts": 2, "backoff_s": 60}))
+    run.fail("b")
+    edit(run, remove=("b",))
+    edit(run, add=(Addition(step=made("b")),))
+    assert run.calls == ["a", "b"]
+    run.finish("b", "late", starts=1)
+    assert run.status("b") == "running"
+    assert run.finish("b", "new").value("b") == "new"
+
+
+def test_the_last_open_step_of_a_composite_can_go_and_ends_it():
+    run = ring(group("p", step("a"), step("b", after=["x"])), step("x"), step("c", after=["p"]))
+    run.finish("p/a", 1)
+    edit(run, remove=("p/b",))
+    assert (run.value("p"), run.calls) == ({"a": 1}, ["x", "c"])
+
+
+def test_the_last_open_step_of_a_run_can_go_and_ends_it():
+    run = ring(step("a"), {"id": "w", "wait": {"signal": "go"}}).finish("a")
+    assert edit(run, remove=("w",)).status() == "done"
+    assert run.state.listening == 0
+
+
+def test_what_was_asked_about_a_step_that_goes_means_nothing_any_more():
+    run = ring(step("a"), step("b", approval={"ask": "May it?"}))
+    assert run.questions == ["q1"]
+    edit(run, remove=("b",))
+    assert run.questions == []
+    assert run.finish("a").status() == "done"
+
+
+def test_a_composite_that_has_not_begun_goes_with_all_that_is_in_it():
+    run = ring(step("a"), group("p", step("k"), step("l", after=["a"]), after=["a"]), step("z", after=["a"]))
+    edit(run, remove=("p",))
+    assert run.finish("a").calls == ["z"]
+    assert set(run.statuses()) == {"a", "z"}
+
+
+def test_a_fallback_that_goes_leaves_its_target_failed():
+    run = ring(step("a"), step("x"), step("b", fallback_for="a", after=["x"]), step("c", after=["a"]))
+    run.fail("a", "permanent")
+    assert (run.status("c"), run.calls) == ("pending", ["x"])
+    edit(run, remove=("b",))
+    assert (run.status("c"), run.step("c").because) == ("skipped", ("a",))
+    assert run.finish("x").status() == "failed"
+
+
+def test_a_fallback_that_goes_leaves_a_target_that_may_fail_absent():
+    run = ring(
+        step("a", on_error="continue"),
+        step("x"),
+        step("b", fallback_for="a", after=["x"]),
+        step("y", after=["x"]),
+    )
+    run.fail("a", "permanent")
+    edit(run, remove=("b",))
+    assert run.finish("x").finish("y").status() == "done"
+
+
+def test_a_fallback_that_goes_before_its_target_failed_is_no_longer_waited_for():
+    run = ring(step("a"), step("b", fallback_for="a"), step("c", after=["a"]))
+    edit(run, remove=("b",))
+    run.fail("a", "permanent")
+    assert run.status() == "failed"
+
+
+def test_a_step_among_others_can_go_and_places_close_up():
+    inner = group("p", step("k", args={"c": "${c}"}), after=["a"])
+    run = ring(
+        step("a"), step("b", after=["a"]), step("c"), step("d", args={"c": "${c}", "a": "${a}"}), inner,
+        step("f", fallback_for="c"),
+    )  # fmt: skip
+    edit(run, remove=("b",))
+    run.finish("a", 1).fail("c", "permanent").finish("f", 3)
+    assert run.args("d") == {"c": 3, "a": 1}
+    assert run.args("p/k") == {"c": 3}
+    assert run.finish("d").finish("p/k").status() == "done"
+
+
+# --- steps that come
+
+
+def test_a_composite_that_comes_brings_its_steps():
+    run = ring(step("a"), step("z", after=["a"]))
+    inside = made(
+        "p", tool=None, steps=(made("k", args={"a": "${a}"}), made("q", tool=None, steps=(made("l"),)))
+    )
+    edit(run, add=(Addition(step=inside),))
+    assert run.calls == ["a", "p/q/l"]
+    assert run.finish("a", 1).args("p/k") == {"a": 1}
+    run.finish("z").finish("p/k", 2).finish("p/q/l", 3)
+    assert run.value("p") == {"k": 2, "q": {"l": 3}}
+
+
+def test_a_step_that_comes_into_a_composite_that_waits_is_there_when_it_begins():
+    run = ring(step("a"), group("p", step("k"), after=["a"]))
+    edit(run, add=(Addition(step=made("l"), into="p"),))
+    assert run.finish("a").calls == ["p/k", "p/l"]
+
+
+def test_a_step_that_comes_into_a_nested_scope_of_items():
+    run = ring(group("p", group("q", step("k")), foreach=[1, 2])).finish("p[0]/q/k")
+    edit(run, add=(Addition(step=made("l", args={"k": "${k}"}), into="p/q"),))
+    run.finish("p[1]/q/k", 5)
+    assert run.calls == ["p[1]/q/l"]
+    assert run.args("p[1]/q/l") == {"k": 5}
+    assert "p[0]/q/l" not in run.statuses()  # that item had ended
+
+
+def test_a_step_that_comes_into_a_loop_is_in_this_round_and_those_that_follow():
+    run = ring(group("p", step("k"), loop={"times": 2}))
+    edit(run, add=(Addition(step=made("l"), into="p"),))
+    assert run.finish("p#0/k").calls == ["p#0/l"]
+    assert run.finish("p#0/l").calls == ["p#1/k", "p#1/l"]
+
+
+def test_a_nearer_step_of_the_same_name_is_meant_from_then_on():
+    run = ring(step("x"), step("a"), group("p", step("k", args={"a": "${a}"}, after=["x"])))
+    edit(run, add=(Addition(step=made("a"), into="p"),))
+    run.finish("x").finish("a", "outer").finish("p/a", "inner")
+    assert run.args("p/k") == {"a": "inner"}
+
+
+def test_a_fallback_that_comes_for_a_failure_that_is_being_decided_on_is_tried():
+    run = ring(step("a", on_error="ask"), step("c", args={"a": "${a}"}))
+    run.fail("a", "permanent")
+    assert run.questions == ["q1"]
+    edit(run, add=(Addition(step=made("b", fallback_for="a")),))
+    assert (run.questions, run.calls) == ([], ["b"])
+    assert run.finish("b", 2).args("c") == {"a": 2}
+
+
+def test_a_step_that_changes_waits_for_what_it_reads_now():
+    run = ring(step("a"), step("b"), step("c", after=["a"]), step("d", after=["c"]))
+    edit(run, change={"c": {"after": None, "args": {"b": "${b}"}, "join": "settled"}})
+    assert run.finish("a").calls == ["b"]
+    assert run.finish("b", 1).args("c") == {"b": 1}
+
+
+def test_a_ready_step_that_is_changed_waits_again():
+    run = ring(step("a"), step("b"), step("c"), limits={"parallel": 2})
+    assert run.status("c") == "ready"
+    edit(run, change={"c": {"after": ["a", "b"]}})
+    assert run.finish("a").calls == ["b"]
+    assert run.finish("b").calls == ["c"]
+
+
+def test_a_child_that_is_rewired_outside_hears_of_the_other_one_only():
+    run = ring(step("a"), step("b"), group("p", step("k", after=["a"]), step("l")))
+    edit(run, rewire={"p/k": {"a": "b"}})
+    assert run.finish("a").calls == ["b", "p/l"]
+    assert run.finish("b").calls == ["p/l", "p/k"]
+
+
+# --- failures that are waived
+
+
+def test_a_failure_that_is_waived_fails_nothing():
+    run = ring(step("a", on_error="ask"), step("b"), step("c", after=["a", "b"]))
+    run.fail("a", "permanent")
+    edit(run, waive=("a",))
+    assert run.questions == []
+    assert run.finish("b").calls == ["c"]
+    assert run.finish("c").status() == "done"
+    assert run.status("a") == "failed"
+
+
+def test_a_waived_failure_of_a_fallback_is_its_targets_too():
+    run = ring(step("a", on_error="ask"), step("b", fallback_for="a"), step("c"))
+    run.fail("a", "permanent").fail("b", "permanent")
+    assert run.questions == ["q1"]
+    edit(run, waive=("b",))
+    assert run.finish("c").status() == "done"
+
+
+# --- what is refused
+
+
+def test_what_is_wrong_with_a_patch_is_told_with_its_place():
+    run = ring(
+        step("a"), step("b", after=["a"]), step("c", after=["b"]), group("p", step("k")), step("s", when="false"),
+        group("e", step("k"), foreach=[]),
+    ).finish("a")  # fmt: skip
+    assert faults(run, remove=("c", "a")) == [("fixed_step", "remove[1]", "a is done: it cannot be removed")]
+    assert faults(run, change={"b": {"args": {"x": 1}}})[0][2] == "b is running: it cannot be changed"
+    assert faults(run, rewire={"b": {"a": "c"}})[0][2] == "b is running: it cannot be rewired"
+    assert faults(run, remove=("p",))[0][2] == "p has begun: it cannot be removed"
+    assert faults(run, cancel=("c",))[0][1:] == (
+        "cancel[0]",
+        "c is pending: only a running call can be cancelled",
+    )
+    assert faults(run, cancel=("x",))[0][2].startswith("x is no step of the run")
+    assert faults(run, waive=("b",))[0][1:] == (
+        "waive[0]", "b is running: only a failure that is being decided on can be waived",
+    )  # fmt: skip
+    assert faults(run, waive=("x",))[0][2].startswith("x is no step of the run")
+    run.finish("p/k")
+    assert faults(run, add=(Addition(step=made("l"), into="p"),))[0] == (
+        "fixed_step", "add[0].into", "p has ended: nothing can be added to it",
+    )  # fmt: skip
+
+
+def test_what_stands_in_for_a_settled_step_is_refused():
+    run = ring(
+        step("a"),
+        step("b", after=["a"]),
+        group("p", step("k"), step("l", after=["k"]), step("m", after=["l"])),
+    )
+    run.finish("a").finish("p/k")
+    said = ("fixed_step", "a is done: it needs no fallback any more")
+    found = faults(run, add=(Addition(step=made("f", fallback_for="a")),))[0]
+    assert (found[0], found[2]) == said
+    found = faults(run, add=(Addition(step=made("f", fallback_for="k"), into="p"),))[0]
+    assert found[2] == "p/k is done: it needs no fallback any more"
+    found = faults(run, change={"p/m": {"fallback_for": "k", "after": None}})[0]
+    assert found[2] == "p/k is done: it needs no fallback any more"
+
+
+def test_what_a_patch_would_break_elsewhere_is_refused():
+    run = ring(
+        step("x"), step("a", after=["x"]), step("b", args={"a": "${a}"}), step("f", fallback_for="a"),
+        group("p", group("q", step("k", args={"a": "${a}"}))),
+    )  # fmt: skip
+    with pytest.raises(InvalidPlan, match=r"the plan would have \d+ faults"):
+        run.send("edit", patch=Patch(remove=("a",)))
+    with pytest.raises(InvalidPlan, match="the plan would have 1 fault:"):
+        run.send("edit", patch=Patch(change={"b": {"args": {"z": "${nobody}"}}}))
+    with pytest.raises(InvalidPlan):
+        run.send("edit", patch=Patch(change={"a": {"after": ["b"]}}))
+    with pytest.raises(InvalidPlan):
+        run.send("edit", patch=Patch(change={"p": {"after": ["b"]}, "a": {"after": ["p"]}}))
+
+
+def test_what_means_nothing_to_a_call_can_be_changed_of_steps_that_have_run():
+    run = ring(step("a"), step("b"), step("c", after=["b"])).finish("a")
+    edit(run, change={"a": {"do": "Something", "priority": 3}, "b": {"milestone": True}})
+    assert (run.state.plan.steps[0].do, run.state.plan.steps[0].priority) == ("Something", 3)
+
+
+@pytest.mark.parametrize("end", ["cancel", "stop"])
+def test_a_run_that_ends_keeps_its_plan(end):
+    run = ring(step("a"), step("b"), step("c"), limits={"calls": 2})
+    run.send("cancel") if end == "cancel" else run.answer("stop")
+    with pytest.raises(Refused, match="its plan cannot be changed any more") as refused:
+        edit(run, remove=("c",))
+    assert refused.value.code == "cannot_change"
+
+
+def test_a_patch_that_changes_nothing_is_refused():
+    with pytest.raises(Refused, match="it changes nothing") as refused:
+        edit(ring(step("a")))
+    assert refused.value.code == "empty_patch"
+
+
+def test_a_patch_for_another_version_is_refused_and_one_for_this_is_taken():
+    run = ring(step("a"), step("b", after=["a"]))
+    with pytest.raises(Refused, match="made for version 2 of the plan, version 1 is followed now"):
+        edit(run, base=2, remove=("b",))
+    assert edit(run, base=1, remove=("b",)).state.version == 2
+
+
+# --- versions
+
+
+def test_what_a_change_leaves_in_the_log():
+    run = ring(step("a"), step("b", after=["a"]))
+    run.send("edit", patch=Patch(remove=("b",), why="no need"), by="anna")
+    told = plain(run.of(PlanAdopted)[-1])
+    assert (told["version"], told["cause"], told["by"], told["why"]) == (2, "edit", "anna", "no need")
+    assert told["patch"] == {"why": "no need", "remove": ["b"]}
+    kept = run.state.versions[-1]
+    assert (kept.number, kept.cause, kept.by, kept.why, kept.at) == (2, "edit", "anna", "no need", 1_000)
+    assert kept.plan == run.state.plan
+
+
+def test_a_tool_that_comes_with_a_step_is_marked():
+    run = Ring({"goal": "g", "steps": [step("a")]}, {"send": "effect"}).start()
+    run.send("inject", step=made("b", tool="send"), why="it is time")
+    told = plain(run.of(PlanAdopted)[-1])
+    assert told["tools"]["send"]["effect"] == "effect"
+    assert set(run.state.tools) >= {"send"}
+    assert run.fail("b", "timeout").status("b") == "in_doubt"
+
+
+def test_back_to_an_earlier_version_as_far_as_what_has_run_allows():
+    run = ring(step("a"), step("b", after=["a"], args={"x": 1}))
+    come = Addition(step=made("c")), Addition(step=made("d", after=("a",)))
+    edit(run, change={"b": {"args": {"x": 2}}, "a": {"priority": 1}}, add=come)
+    run.send("rollback", version=1, by="anna")
+    assert run.calls == ["a", "c"]
+    assert set(run.state.steps) == {"a", "b", "c"}  # `c` runs: it is stopped and stays
+    assert run.state.versions[-1].why == "back to version 1"
+    run.fail("c", "cancelled").finish("a")
+    assert run.args("b") == {"x": 1}
+    assert run.finish("b").status() == "done"
+    assert run.status("c") == "cancelled"
+
+
+@pytest.mark.parametrize("version", [0, 2, 9])
+def test_back_to_no_version_is_refused(version):
+    run = ring(step("a"), step("b", after=["a"]))
+    edit(run, remove=("b",))
+    with pytest.raises(NotFound, match=f"there is no earlier version {version}") as refused:
+        run.send("rollback", version=version)
+    assert (refused.value.code, list(refused.value.allowed)) == ("unknown_version", ["1"])
+
+
+# --- single commands
+
+
+def test_the_goal_and_the_context_can_be_said_otherwise():
+    run = ring(
+        step("a"), step("b", args={"g": "${goal}", "c": "${context}"}, after=["a"]), context={"x": 1, "y": 2}
+    )
+    run.send("set_goal", goal="other").send("set_context", values={"x": None, "z": 3})
+    run.finish("a")
+    assert run.args("b") == {"g": "other", "c": {"y": 2, "z": 3}}
+
+
+def test_a_step_can_go_before_others():
+    run = ring(step("a"), step("b"), step("c"), limits={"parallel": 1})
+    run.send("prioritise", step="c", priority=5)
+    assert run.finish("a").calls == ["c"]
+
+
+def test_a_step_can_be_removed_and_injected_by_a_command_of_its_own():
+    run = ring(step("a"), group("p", step("k"), step("l", after=["a"])))
+    run.send("remove", step="p/l", why="no").send("inject", step=made("m"), into="p", why="yes")
+    assert run.calls == ["a", "p/k", "p/m"]
+    assert [one.why for one in run.state.versions] == ["", "no", "yes"]
+    assert [one.cause for one in run.state.versions] == ["start", "remove", "inject"]
+
+
+@pytest.mark.parametrize(
+    ("path", "words", "remedy"),
+    [
+        ("a", "it is running", "cancel it with an edit"),
+        ("d", "it is in_doubt", "answer the question about it"),
+        ("x", "it is done", "it has ended"),
+        ("p", "it is running", "cancel it"),
+    ],
+)
+def test_only_what_has_not_begun_can_be_skipped(path, words, remedy):
+    run = ring(step("a"), step("d", "send"), step("x"), group("p", step("k")))
+    run.fail("d", "timeout").finish("x")
+    with pytest.raises(Refused, match=words) as refused:
+        run.send("skip", step=path)
+    assert refused.value.code == "cannot_skip"
+    assert remedy in str(refused.value)
+    assert f"step {path}" in str(refused.value)
+
+
+def test_a_step_that_waits_for_its_next_attempt_can_be_skipped():
+    run = ring(step("a", retry={"attempts": 2, "backoff_s": 9}), step("b")).fail("a")
+    run.send("skip", step="a", reason="enough")
+    assert (run.status("a"), run.step("a").because) == ("skipped", ("enough",))
+    assert run.tick(9_000).finish("b").status() == "done"
+
+
+def test_a_failure_that_is_being_decided_on_can_be_skipped():
+    run = ring(step("a", on_error="ask"), step("b")).fail("a", "permanent")
+    run.send("skip", step="a")
+    assert run.finish("b").status() == "done"
+
+
+def test_what_cannot_be_tried_again_is_refused():
+    run = ring(step("a"), step("f", fallback_for="a"), step("b"), group("p", step("k")), step("z"))
+    run.fail("a", "permanent").fail("p/k", "permanent")
+    refusals = {
+        "b": "it is running, not failed", "a": "its fallback stands in", "p/k": "p, which it is part of, has ended",
+    }  # fmt: skip
+    for path, words in refusals.items():
+        with pytest.raises(Refused, match=words) as refused:
+            run.send("retry", step=path)
+        assert refused.value.code == "cannot_retry"
+        assert f"step {path}" in str(refused.value)
+    assert "retry p" in str(refused.value)
+    run.finish("f")
+    with pytest.raises(Refused, match="its fallback stands in"):
+        run.send("retry", step="a")
+
+
+def test_a_step_nobody_knows_is_told_with_the_nearest_one():
+    run = ring(step("alpha"), step("beta"))
+    with pytest.raises(NotFound, match="run r has no step 'alpho'") as refused:
+        run.send("skip", step="alpho")
+    assert "did you mean 'alpha'?" in str(refused.value)
+    assert (refused.value.code, list(refused.value.allowed)) == ("unknown_step", ["alpha", "beta"])
+    with pytest.raises(NotFound, match="name a step of the run"):
+        run.send("skip", step="zzzzzzzzzzzz")
+
+
+def test_items_that_failed_can_be_tried_again():
+    run = ring(step("e", foreach=[1, 2]), step("z"), step("y", args={"e": "${e}"}))
+    run.finish("e[0]", 1).fail("e[1]", "permanent")
+    run.send("retry", step="e")
+    assert run.calls == ["z", "e[1]"]
+    assert run.finish("e[1]", 2).args("y") == {"e": [1, 2]}
+
+
+def test_a_failed_item_can_be_tried_again_while_the_others_run():
+    run = ring(step("e", foreach=[1, 2])).fail("e[1]", "permanent")
+    run.send("retry", step="e[1]")
+    assert run.calls == ["e[0]", "e[1]"]
+    assert run.finish("e[0]").finish("e[1]").status() == "done"
+
+
+def test_a_child_that_failed_can_be_tried_again_while_its_siblings_run():
+    run = ring(group("p", step("a"), step("b", after=["a"]), step("c")))
+    run.fail("p/a", "permanent")
+    assert run.status("p/b") == "skipped"
+    run.send("retry", step="p/a")
+    assert run.calls == ["p/c", "p/a"]
+    assert run.finish("p/a").finish("p/b").finish("p/c").status() == "done"
+
+
+def test_what_waits_for_a_step_that_is_tried_again_goes_on_waiting():
+    run = ring(
+        step("a"), step("z"), step("c", after=["a", "z"], join="settled"), step("d", after=["a"], join="any")
+    )
+    run.fail("a", "permanent")
+    run.send("retry", step="a")
+    assert run.finish("z").calls == ["a"]
+    assert sorted(run.finish("a").calls) == ["c", "d"]
+
+
+def test_commands_leave_their_keys_in_the_log():
+    run = ring(step("a"), step("b", after=["a"]))
+    run.send("pause", key="k1", by="anna", role="agent")
+    assert plain(run.of(CommandTaken)[0]) == {
+        "kind": "CommandTaken", "key": "k1", "command": "pause", "by": "anna", "role": "agent",
+    }  # fmt: skip
+    with pytest.raises(Refused):
+        run.send("pause", key="k2", by="ben")
+    told = plain(run.of(CommandRefused)[0])
+    assert (told["key"], told["command"], told["code"], told["by"]) == ("k2", "pause", "cannot_pause", "ben")
+    assert "the run is paused" in told["message"]
+    before = len(run.log)
+    run.send("pause", key="k1")  # said twice
+    with pytest.raises(Refused, match="the run is paused") as again:
+        run.send("pause", key="k2")
+    assert again.value.code == "already_refused"
+    assert "command k2" in str(again.value)
+    assert len(run.log) == before
