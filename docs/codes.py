@@ -29,6 +29,7 @@ _KIND = {
     "surface": "asking",
     "api": "asking",
     "assemble": "asking",
+    "testing": "testing",
 }
 
 

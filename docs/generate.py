@@ -17,7 +17,9 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT / "src"), str(DOCS)]  # this checkout, whatever else is installed
 
+import kit  # noqa: E402
 import members  # noqa: E402
+import others  # noqa: E402
 import sections  # noqa: E402
 from pages import fill, pages  # noqa: E402
 from picture import demo_picture, demo_timeline, same_picture  # noqa: E402
@@ -40,9 +42,11 @@ SECTIONS: dict[str, Section] = {
     "fields of a step": sections.step_fields,
     "fields of parts": sections.part_fields,
     "functions": sections.functions,
+    "functions for tests": kit.functions_for_tests,
     "functions of the package": members.functions_of_the_package,
     "later": sections.later_fields,
     "limits": sections.limits,
+    "others bugs": others.others_bugs,
     "reserved words": sections.reserved_words,
     "rooms": sections.rooms,
     "run events": sections.run_events,

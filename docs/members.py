@@ -20,8 +20,8 @@ FUNCTIONS: tuple[str, ...] = (
     "load", "check", "compare", "apply_fix", "tool", "builtin_tools", "run_sync", "draw", "print_progress",
 )  # fmt: skip
 CLASSES: tuple[type, ...] = (
-    kedge.Engine, kedge.Run, kedge.RunResult, StepResult, Counts, Failure, RunInfo, kedge.Retention, Pruned,
-    kedge.Plan, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
+    kedge.Engine, kedge.Run, kedge.Decision, kedge.RunResult, StepResult, Counts, Failure, RunInfo, kedge.Retention, Pruned,
+    kedge.Plan, kedge.Patch, kedge.Addition, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
 )  # fmt: skip
 
 

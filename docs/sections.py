@@ -77,7 +77,7 @@ def _fields(kind: type[msgspec.Struct]) -> str:
 
 def later_fields() -> str:
     """What no engine acts on yet."""
-    return f"{listed(parts.LATER_FIELDS)}, `on_error: ask` and `${{secret.NAME}}`"
+    return f"{listed(parts.LATER_FIELDS)} and `${{secret.NAME}}`"
 
 
 def reserved_words() -> str:
@@ -275,6 +275,7 @@ _KIND_WORDS = {
     "tools": "Making and loading tools",
     "store": "The store",
     "asking": "Everything else",
+    "testing": "Testing plans",
 }
 
 

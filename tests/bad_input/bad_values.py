@@ -93,15 +93,12 @@ PATHS = [
 LATER = [
     ("role", {"role": "clerk", "tool": None}, "steps[0].role"),
     ("goal", {"goal": "win", "tool": None}, "steps[0].goal"),
-    ("wait", {"wait": {"signal": "go"}, "tool": None}, "steps[0].wait"),
     ("use", {"use": "other", "tool": None}, "steps[0].use"),
     ("output", {"output": {"type": "object"}}, "steps[0].output"),
-    ("approval", {"approval": {"ask": "Sure?"}}, "steps[0].approval"),
     ("compensate", {"compensate": {"tool": "anything"}}, "steps[0].compensate"),
     ("quality", {"quality": "result.x"}, "steps[0].quality"),
     ("quality_min", {"quality_min": 0.5}, "steps[0].quality_min"),
     ("speculate", {"speculate": True}, "steps[0].speculate"),
-    ("on_error", {"on_error": "ask"}, "steps[0].on_error"),
     ("secret", {"args": {"x": "${secret.KEY}"}}, "steps[0].args.x"),
 ]
 """What parses and is checked, and no engine acts on yet."""

@@ -265,9 +265,6 @@ async def test_a_plan_with_faults_is_refused_with_all_of_them():
 LATER = {
     "role": {"id": "a", "role": "analyze"},
     "goal": {"id": "a", "goal": "find out"},
-    "wait": {"id": "a", "wait": {"signal": "go"}},
-    "approval": {"id": "a", "tool": "double", "args": {"x": 1}, "approval": {"ask": "Really?"}},
-    "on_error": {"id": "a", "tool": "double", "args": {"x": 1}, "on_error": "ask"},
     "compensate": {
         "id": "a",
         "tool": "double",

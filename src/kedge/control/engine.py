@@ -101,6 +101,7 @@ class Engine:
             raise KedgeError("the engine is open already", code="open", remedy="make one Engine for each")
         gates = Gates(self._resources, int(self.limits.parallel_total))
         self._workshop = Workshop(self.registry, gates, self.limits)
+        self._workshop.stall.off = not isinstance(self._clock, SystemClock)
         self._owns_journal = isinstance(self._store, str | Path)
         self._journal = open_journal(self._store) if isinstance(self._store, str | Path) else self._store
         self._writer = Writer(self._journal, self._clock)

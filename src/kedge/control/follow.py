@@ -149,6 +149,11 @@ class Subscription:
         self._left_out = 0
         self._task = asyncio.create_task(self._follow(feed, level))
 
+    @property
+    def busy(self) -> bool:
+        """Its callback is at work in a thread."""
+        return self._teller.busy
+
     async def _follow(self, feed: Feed, level: Level) -> None:
         run_id = ""
         try:
@@ -189,6 +194,9 @@ class Subscription:
 
 class _Loop:
     """Calls an async callback."""
+
+    busy = False
+    """In a thread."""
 
     def __init__(self, callback: Callback) -> None:
         self.tell = callback
@@ -253,6 +261,11 @@ class _Thread:
                 await self._news.wait()
         if self._error is not None:
             raise self._error
+
+    @property
+    def busy(self) -> bool:
+        """Something given is not told yet."""
+        return self._behind(self._given)
 
     def _behind(self, told: int) -> bool:
         return self._told + self._skipped < told and self._error is None

@@ -78,6 +78,11 @@ class Workshop:
         """No more than one run is driven."""
         return len(self.runs) < 2
 
+    @property
+    def outside(self) -> bool:
+        """A call is at work where the loop does not see it: in a thread or a process."""
+        return any(attempts.outside for attempts in self.runs)
+
     def _in_loop(self) -> Iterator[tuple[str, Tool]]:
         for attempts in self.runs:
             yield from attempts.in_loop()
@@ -194,6 +199,11 @@ class Attempts:
     def in_loop(self) -> Iterator[tuple[str, Tool]]:
         """Calls in flight that run in the event loop itself."""
         return ((a.path, a.callee.tool) for a in self._live.values() if a.callee.is_async)
+
+    @property
+    def outside(self) -> bool:
+        """One of them runs in a thread or a process."""
+        return any(not attempt.callee.is_async for attempt in self._live.values())
 
     def start(self, step: StepState, args: bytes) -> None:
         """Make a call."""

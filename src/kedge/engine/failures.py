@@ -13,6 +13,8 @@ from kedge.flow.words import Failure
 
 MESSAGE_CHARACTERS = 2_000
 TRACE_LINES = 6
+_OUR_FRAMES = ("/kedge/engine/", "/kedge/tools/", "/kedge/testing/")
+"""Between whoever called the tool and the tool: nothing that its author could mend."""
 
 # First match wins, so subclasses stand before their bases.
 _CATEGORIES: tuple[tuple[type[BaseException], Category], ...] = (
@@ -112,5 +114,5 @@ def _wait_s(asked: object) -> float | None:
 
 def _trace(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "/kedge/engine/" not in f.filename and "/kedge/tools/" not in f.filename]
+    own = [f for f in frames if not any(room in f.filename for room in _OUR_FRAMES)]
     return short("\n".join(f"{f.filename}:{f.lineno} in {f.name}" for f in own[-TRACE_LINES:]))

@@ -37,15 +37,17 @@ class StallWatch:
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = threading.Event()
         self._beat_s = 0.0
+        self.off = False
+        """For a loop whose time is not that of the wall: silence means nothing there."""
 
     @property
     def watching(self) -> bool:
         """Nobody needs to start it."""
-        return self._timer is not None
+        return self._timer is not None or self.off
 
     def start(self) -> None:
         """A call starts in this loop: watch until none is in flight any more."""
-        if self._timer is not None:
+        if self.watching:
             return
         loop = asyncio.get_running_loop()
         self._beat_s = time.monotonic()

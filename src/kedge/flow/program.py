@@ -192,10 +192,14 @@ class Program:
         return found
 
     @property
+    def nodes(self) -> list[Node]:
+        """All steps of the plan."""
+        return [node for scope in self.scopes() for node in scope.nodes]
+
+    @property
     def tools(self) -> set[str]:
         """Names of the tools that the plan calls."""
-        nodes = (node for scope in self.scopes() for node in scope.nodes)
-        return {node.step.tool for node in nodes if node.step.tool and not node.is_sleep}
+        return {node.step.tool for node in self.nodes if node.step.tool and not node.is_sleep}
 
     def node(self, step: Step, effects: Mapping[str, Effect]) -> Node:
         """A node for a step that comes later, with those inside it."""

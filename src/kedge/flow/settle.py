@@ -172,7 +172,8 @@ def hold_back(state: RunState, steps: list[StepState]) -> None:
         if step.awaits == "approval":
             void(state, step.path)
             step.awaits = ""
-            step.wake_at = step.attempt = 0
+            step.wake_at = 0
+        step.attempt = 0  # one that was interrupted is looked at again: its condition may be another one now
     off = {step for step in steps if step.status is _READY}
     if not off:
         return

@@ -246,6 +246,14 @@ class RunState:
         self.steps: dict[str, StepState] = {}
         """Every step and item by path; children of a loop's earlier rounds stay."""
         self.root = ScopeState(program.root, None, "")
+        self._begin()
+        self.fetch: Callable[[str], bytes] = _no_blobs
+        """Gives the bytes of a blob. They never change, so they are no part of the state."""
+        self.at_hand: dict[str, bytes] = {}
+        """Blobs of the turn under way: whoever stores them has not seen them yet."""
+
+    def _begin(self) -> None:
+        """What is open, how many there are of each, and what is to be looked at."""
         self.questions: dict[str, Question] = {}
         self.asked_about: dict[str, str] = {}
         """For steps about which a question is open, its id."""
@@ -288,11 +296,6 @@ class RunState:
         """Composites and foreach steps (None: the run) of which everything is settled."""
         self.order = 0
         """Tie-breaker of the heaps: first come, first served."""
-
-        self.fetch: Callable[[str], bytes] = _no_blobs
-        """Gives the bytes of a blob. They never change, so they are no part of the state."""
-        self.at_hand: dict[str, bytes] = {}
-        """Blobs of the turn under way: whoever stores them has not seen them yet."""
 
     @property
     def plan(self) -> Plan:

@@ -30,6 +30,7 @@ class Addition(Part, frozen=True, kw_only=True):
     """A step more."""
 
     step: Step
+    """The step, as a plan has it."""
     into: str = ""
     """The composite it becomes part of; empty for the plan itself."""
 

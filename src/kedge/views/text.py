@@ -47,9 +47,10 @@ def _visible(text: str) -> str:
             kept.append(" ")
             continue
         category = unicodedata.category(char)
+        if category in _DROPPED or char in _SELECTORS or ord(char) & 0xFFFE == 0xFFFE:
+            continue  # what is not shown does not part the marks around it either
         marks = marks + 1 if category in _MARKS else 0
-        hidden = category in _DROPPED or char in _SELECTORS or ord(char) & 0xFFFE == 0xFFFE
-        if not hidden and marks <= _MARKS_IN_A_ROW_MAX:
+        if marks <= _MARKS_IN_A_ROW_MAX:
             kept.append(char)
     return "".join(kept)
 

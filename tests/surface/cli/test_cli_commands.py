@@ -297,7 +297,7 @@ def test_check_tells_all_findings(kedge):
 
 def test_check_never_says_that_a_plan_can_be_run_which_run_refuses(kedge, folder):
     (folder / "later.yaml").write_text(
-        "goal: Later\nsteps:\n  - {id: a, tool: double, args: {x: 1}, approval: {ask: Really?}}\n"
+        "goal: Later\nsteps:\n  - {id: a, tool: double, args: {x: 1}, speculate: true}\n"
     )
     told = kedge("check", "later.yaml", code=2).stdout
     assert "not_supported_yet" in told

@@ -1,0 +1,1 @@
+"""A world in a seed: simulated processes, clock and loop."""

@@ -1,0 +1,60 @@
+"""Wherever the driver of a golden run had died, this version takes it up and brings it to an end."""
+
+from __future__ import annotations
+
+import json
+
+import golden
+import golden_shapes as shapes
+import pytest
+from golden import Golden
+
+import kedge
+from kedge.plan.tools import Catalog, ToolSpec
+from kedge.testing import Scripted, VirtualClock, assert_replays, scripted, virtual
+from kedge.testing.laws import check_laws, check_moves
+
+ANSWERS = {"in_doubt": "done", "limit": "raise", "tool_changed": "go on"}
+OF_ONE_TURN = {"StepInDoubt", "LimitReached", "QuestionAnswered", "RunEnded"}
+"""What is written together with what follows from it, so that no crash comes right after it; and the end."""
+
+
+def cuts(kept: Golden) -> list[int]:
+    """After how many events its driver may have died."""
+    kinds = [json.loads(entry.data)["kind"] for entry in kept.entries]
+    return [number for number, kind in enumerate(kinds, 1) if number > 1 and kind not in OF_ONE_TURN]
+
+
+def tools_of(kept: Golden) -> Scripted:
+    marks = json.loads(kept.entries[0].data)["tools"]
+    specs = [
+        ToolSpec(name=name, parameters=shapes.ANY_ARGS, effect=mark["effect"])
+        for name, mark in marks.items()
+        if name != "sleep"
+    ]
+    return scripted({spec.name: lambda args: {"ready": True} for spec in specs}, Catalog(specs))
+
+
+@pytest.mark.parametrize("path", golden.files(), ids=lambda path: path.stem)
+@virtual
+async def test_it_is_driven_to_its_end(path):
+    kept = golden.read(path)
+    for number in cuts(kept):
+        before = [json.loads(entry.data) for entry in kept.entries[:number]]
+        journal = golden._stored(kept.entries[:number], dict(kept.journal._blobs), {})
+        tools = tools_of(kept)
+        async with kedge.Engine(tools, journal, clock=VirtualClock()) as engine:
+            run = await engine.resume(golden.RUN_ID)
+            result = await run.result()
+            while not run.state.ended:
+                check_moves(run.state)
+                if result.status == "paused":
+                    await run.unpause()
+                for question, asked in result.questions.items():
+                    await run.answer(question, ANSWERS[asked.reason])
+                result = await run.result()
+            check_laws(run.state)
+        assert_replays(journal)
+        calls = [call.step for call in tools.log]
+        done = {e["path"] for e in before if e["kind"] == "StepSucceeded" and "/" not in e["path"]}
+        assert not done.intersection(calls), f"done, and called again after event {number}"
