@@ -79,7 +79,8 @@ def _places(tree: ast.Module) -> Iterator[_Place]:
             yield _swap(parent, "test", ast.UnaryOp(ast.Not(), parent.test), "a if x else b -> b if x else a")
         elif isinstance(parent, ast.Call) and parent.keywords:
             for keyword in parent.keywords:
-                yield _without(parent, keyword)
+                if not _is_look(keyword):
+                    yield _without(parent, keyword)
 
 
 def _code(tree: ast.Module) -> Iterator[ast.AST]:
@@ -103,11 +104,18 @@ def _code(tree: ast.Module) -> Iterator[ast.AST]:
 
 def _is_words(node: ast.AST) -> bool:
     """A docstring, or `__slots__`: nothing that runs depends on them."""
+    if _is_look(node):
+        return True
     if isinstance(node, ast.Assign) and any(
         isinstance(t, ast.Name) and t.id == "__slots__" for t in node.targets
     ):
         return True
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_look(node: ast.AST) -> bool:
+    """`strict=` of `zip`: it looks for bugs itself, as an assertion does."""
+    return isinstance(node, ast.keyword) and node.arg == "strict"
 
 
 def _is_nothing(node: ast.AST) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kedge.base.errors import InvalidPlan
 from kedge.flow.events import StepStarted
 from kedge.flow.names import resolver
 from kedge.plan.expr import Absent
@@ -160,3 +161,15 @@ def test_arguments_are_canonical_whatever_way_they_are_put_together():
     plain, mixed = {"b": "${a}", "a": "${a}"}, {"b": "${a}", "a": "${a + 0}", "c": [1, "${a}"]}
     run = ring(step("a"), step("b", args=plain), step("c", args=mixed)).finish("a", 7)
     assert [bytes(e.args) for e in run.of(StepStarted)[-2:]] == [b'{"a":7,"b":7}', b'{"a":7,"b":7,"c":[1,7]}']
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"k": inner}], ids=["lists", "maps"])
+@pytest.mark.parametrize("hole", ["${a}", "${a + 0}", "text"])
+def test_arguments_as_deep_as_check_allows_can_be_given(wrap, hole):
+    value, given = hole, "text" if hole == "text" else 7
+    for _ in range(64):
+        value, given = wrap(value), wrap(given)
+    run = ring(step("a"), step("b", args={"x": value}, after=["a"])).finish("a", 7)
+    assert run.args("b") == {"x": given}
+    with pytest.raises(InvalidPlan, match="nested deeper than 64"):
+        ring(step("a"), step("b", args={"x": wrap(value)}))

@@ -96,6 +96,14 @@ def test_a_round_in_which_nothing_was_done_is_passed_over_with_its_delay():
     assert seconds in (1.03, 2.03)
 
 
+def test_pauses_of_an_inner_loop_and_of_the_one_around_it_add_up():
+    inner = group("q", step("k", when="loop.index == 0"), loop={"times": 2, "delay_s": 1})
+    run = ring(group("p", inner, loop={"times": 2, "delay_s": 5}))
+    run.tick(10).finish("p#0/q#0/k").tick(1_000).tick(5_000).tick(10).finish("p#1/q#0/k").tick(1_000)
+    assert run.status() == "done"
+    assert path(run) == (6.02, ["p#0/q#0/k", "p#1/q#0/k"])
+
+
 def test_a_last_round_in_which_nothing_was_done_is_passed_over():
     run = ring(group("p", step("k", when="loop.index == 0"), loop={"times": 2}), step("z", after=["p"]))
     run.tick(10).finish("p#0/k").tick(10).finish("z")
@@ -157,6 +165,31 @@ def test_rounds_of_a_call_and_the_delays_between_them():
         ring(step("a", loop={"times": 2, "delay_s": 1})).tick(10).finish("a").tick(1_000).tick(5).finish("a")
     )
     assert told(run, "a") == [("run", 10, "done"), ("wait", 1_000, "done"), ("run", 5, "done")]
+
+
+def test_waits_between_the_first_attempts_are_told_too():
+    run = ring(step("a", retry={"attempts": 3, "backoff_s": 1})).tick(10).fail("a").tick(1_000).tick(20)
+    run.fail("a").tick(2_000).tick(30).finish("a")
+    assert told(run, "a") == [
+        ("run", 10, "failed"), ("wait", 1_000, "done"), ("run", 20, "failed"), ("wait", 2_000, "done"),
+        ("run", 30, "done"),
+    ]  # fmt: skip
+
+
+def test_the_pause_before_a_sleep_is_told_apart_from_it():
+    run = ring(step("n", "sleep", args={"seconds": 2}, loop={"times": 2, "delay_s": 3}))
+    run.tick(2_000).tick(3_000).tick(500)
+    assert told(run, "n") == [("wait", 2_000, "done"), ("wait", 3_000, "waiting"), ("wait", 500, "waiting")]
+
+
+def test_a_call_that_was_cut_off_at_once_waits_for_its_place():
+    run = ring(step("a")).send("pause").crash().resume().tick(30)
+    assert told(run, "a") == [("run", 0, "cancelled"), ("queue", 30, "ready")]
+
+
+def test_a_group_of_no_time_is_one():
+    run = ring(group("p", step("k")), step("e", foreach=[1])).finish("p/k").finish("e[0]")
+    assert (told(run, "p"), told(run, "e")) == ([("group", 0, "done")], [("group", 0, "done")])
 
 
 def test_a_foreach_and_a_composite_are_groups():
