@@ -1,0 +1,216 @@
+"""Changing a live plan: what was about to start is held back, and what is still open stays so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kedge.base.errors import InternalError, InvalidPlan
+from kedge.checks.change import Known
+from kedge.flow.approvals import must_ask
+from kedge.flow.events import Reopened
+from kedge.flow.evolve import evolve
+from kedge.flow.reach import Reach
+from kedge.flow.settings import RunSettings
+from kedge.plan.parts import Step
+from kedge.plan.patch import Addition, Patch
+from kedge.testing.programs import check_program
+from kedge.testing.ring import Places, Ring
+
+
+def step(id_: str, tool: str = "t", **more: Any) -> dict[str, Any]:
+    return {"id": id_, "tool": tool, **more}
+
+
+def group(id_: str, *steps: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"id": id_, "steps": list(steps), **more}
+
+
+def made(id_: str, **fields: Any) -> Step:
+    return Step(id=id_, **{"tool": "t", **fields})
+
+
+def ring(*steps: dict[str, Any], gate: Places | None = None, ask: Any = "never", **plan: Any) -> Ring:
+    document = {"goal": "g", "steps": list(steps), **plan}
+    return Ring(document, {"send": "effect"}, gate=gate, settings=RunSettings(ask=ask)).start()
+
+
+def edit(run: Ring, **patch: Any) -> Ring:
+    run.send("edit", patch=Patch(**patch))
+    check_program(run.state)
+    return run
+
+
+# --- what was about to start
+
+
+def test_calls_that_wait_for_a_place_are_held_back_and_the_others_are_not():
+    gate = Places({"narrow": 1})
+    run = ring(*(step(id_, "narrow") for id_ in "abc"), step("x"), gate=gate)
+    assert run.calls == ["a", "x"]
+    edit(run, change={"b": {"after": ["x"]}})
+    assert run.finish("a").calls == ["x", "c"]
+    assert run.finish("c").finish("x").calls == ["b"]
+
+
+def test_the_only_call_that_waits_for_a_place_is_held_back():
+    gate = Places({"narrow": 1})
+    run = ring(step("a", "narrow"), step("b", "narrow"), step("x"), gate=gate)
+    edit(run, change={"b": {"after": ["x"]}})
+    assert run.state.parked == {}
+    assert run.finish("a").calls == ["x"]
+    assert run.finish("x").calls == ["b"]
+
+
+def test_calls_that_are_ready_are_held_back_and_the_others_are_not():
+    run = ring(*(step(id_) for id_ in "abcx"), limits={"parallel": 1})
+    edit(run, change={"b": {"after": ["x"]}})
+    order: list[str] = []
+    while run.calls:
+        order += run.calls
+        run.finish(run.calls[0])
+    assert order == ["a", "x", "c", "b"] or order == ["a", "c", "x", "b"]
+
+
+def test_what_is_to_be_looked_at_is_held_back_and_the_others_are_not():
+    run = ring(step("a"), group("p", step("k"), after=["a"]), group("q", step("k"), after=["a"]), step("x"))
+    run.send("pause").finish("a")
+    edit(run, change={"p": {"after": ["x"]}})
+    assert run.send("unpause").calls == ["x", "q/k"]
+    assert run.finish("x").calls == ["q/k", "p/k"]
+
+
+def test_an_approval_that_is_waited_for_is_asked_anew_when_what_it_waits_for_is_another_thing():
+    run = ring(step("x"), step("a", approval={"ask": "May it?", "expires_s": 60}))
+    edit(run, change={"a": {"after": ["x"]}})
+    assert (run.questions, run.status("a")) == ([], "pending")
+    assert run.tick(60_000).finish("x").questions == ["q2"]
+    assert run.answer("approve").calls == ["a"]
+
+
+def test_a_call_that_was_interrupted_is_looked_at_again():
+    run = ring(step("x"), step("a"), limits={"parallel": 2})
+    run.send("pause").crash().resume()
+    edit(run, change={"a": {"when": "false"}})
+    run.send("unpause")
+    assert (run.status("a"), run.calls) == ("skipped", ["x"])
+
+
+# --- fallbacks
+
+
+def test_a_fallback_that_changes_is_still_waited_for():
+    run = ring(step("a"), step("x"), step("b", fallback_for="a", after=["x"]), step("c", args={"a": "${a}"}))
+    run.fail("a", "permanent")
+    edit(run, change={"b": {"args": {"n": 1}}})
+    assert run.status("c") == "pending"
+    assert run.finish("x").args("b") == {"n": 1}
+    assert run.finish("b", 2).args("c") == {"a": 2}
+
+
+def test_a_fallback_of_nobody_is_refused():
+    with pytest.raises(InvalidPlan):
+        edit(ring(step("a")), add=(Addition(step=made("f", fallback_for="nobody")),))
+    with pytest.raises(InvalidPlan):
+        edit(ring(group("p", step("a"))), add=(Addition(step=made("f", fallback_for="nobody"), into="p"),))
+
+
+# --- failures and doubts that are decided on
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_had_nothing_to_go_on_may_have_it_after_the_end(turned):
+    steps = [step("a", on_error="continue"), step("b", after=["a"]), step("c", after=["b"]), step("x")]
+    run = ring(*(steps[::-1] if turned else steps)).fail("a", "permanent").fail("x", "permanent")
+    run.crash().resume(retry_failed=True).finish("a").finish("x")
+    assert run.calls == ["b"]
+    assert run.finish("b").finish("c").status() == "done"
+
+
+def test_what_has_not_failed_cannot_be_opened_again():
+    run = ring(step("a"))
+    with pytest.raises(InternalError, match="step a is running and cannot be opened again"):
+        evolve(run.state, Reopened(path="a"), 1)
+
+
+# --- who is asked
+
+
+@pytest.mark.parametrize(("ask", "asked"), [("never", False), ("effects", True), ("every_step", True)])
+def test_composites_and_sleeps_are_asked_about_only_where_the_plan_says_so(ask, asked):
+    run = ring(group("p", step("k", "send")), step("n", "sleep", args={"seconds": 1}), step("s", "send"), ask=ask)
+    assert [must_ask(run.state, run.step(path).node) for path in ("p", "n", "s")] == [False, False, asked]
+
+
+# --- how far a change reaches
+
+
+def test_what_nobody_knows_reaches_nothing():
+    reach = Reach(ring(step("a"), group("p", step("k"))).state.program)
+    for path in ("nobody", "a/k", "p/nobody"):
+        assert reach.known(path) == Known(())
+        assert reach.touched(Patch(remove=(path,))) == set()
+
+
+def test_a_change_reaches_those_that_read_a_step_wherever_they_are():
+    inner = group("q", step("k", args={"a": "${a}"}), step("l"))
+    program = ring(
+        step("a"), step("b", after=["a"]), step("f", fallback_for="a"), group("p", inner, step("m", after=["a"])),
+        step("z"),
+    ).state.program  # fmt: skip
+    reach = Reach(program)
+    assert reach.touched(Patch(remove=("a",))) == {"b", "f", "p/q/k", "p/m"}
+    assert reach.touched(Patch(change={"a": {"do": "x"}})) == {"a", "b", "f", "p/q/k", "p/m"}
+    assert reach.touched(Patch(rewire={"z": {}})) == {"z"}
+    added = Addition(step=made("n", tool=None, steps=(made("i"),)), into="p")
+    assert reach.touched(Patch(add=(added,))) == {"p/n", "p/n/i"}
+    assert reach.touched(Patch(add=(Addition(step=made("i")),))) == {"i"}
+    assert reach.known("p/q/k") == Known(("a",))
+    assert reach.known("a") == Known((), "f")
+    assert reach.known("p/m") == Known(("a",))
+
+
+def test_what_a_step_waits_for_is_told_by_its_whole_path():
+    inner = group("q", step("a"), step("k", after=["a", "b", "c"]), step("f", fallback_for="a"))
+    reach = Reach(ring(step("c"), group("p", step("b"), inner)).state.program)
+    assert set(reach.known("p/q/k").needs) == {"p/q/a", "p/b", "c"}
+    assert reach.known("p/q/a").fallback == "p/q/f"
+    assert reach.touched(Patch(remove=("p/b",))) == {"p/q/k"}
+
+
+# --- composites
+
+
+def test_a_composite_within_one_that_are_both_tried_again():
+    once_more = {"attempts": 2, "backoff_s": 0}
+    run = ring(group("p", group("q", step("k"), retry=once_more), retry=once_more))
+    for _ in range(3):
+        run.fail("p/q/k")
+    assert run.step("p/q/k").starts == 4
+    assert run.finish("p/q/k", 1).value("p") == {"q": {"k": 1}}
+    assert run.state.total == len(run.state.steps) == 3
+
+
+def test_the_last_step_of_a_composite_cannot_go():
+    with pytest.raises(InvalidPlan):
+        edit(ring(step("a"), group("p", step("k"), after=["a"])), remove=("p/k",))
+
+
+def test_a_composite_that_came_to_nothing_is_skipped_whatever_it_expects():
+    run = ring(group("p", step("k", when="false"), expect="result.k > 1"), step("x"))
+    assert (run.status("p"), run.step("p").reason) == ("skipped", "empty")
+    assert run.finish("x").status() == "done"
+
+
+def test_a_loop_that_comes_to_nothing_goes_through_all_its_rounds():
+    run = ring(group("p", step("k", when="false"), loop={"times": 3}), step("x"))
+    assert (run.kinds.count("RoundEnded"), run.status("p")) == (2, "skipped")
+
+
+def test_waiting_for_a_place_is_no_work():
+    run = ring(step("a")).tick(10)
+    run.send("pause").crash().resume().tick(30)
+    run.send("unpause").tick(5).finish("a")
+    assert run.result.groups == [["a"], ["a"]]
+    assert run.result.steps["a"].seconds == 0.015
