@@ -150,7 +150,8 @@ def test_what_nobody_knows_reaches_nothing():
     reach = Reach(ring(step("a"), group("p", step("k"))).state.program)
     for path in ("nobody", "a/k", "p/nobody"):
         assert reach.known(path) == Known(())
-        assert reach.touched(Patch(remove=(path,))) == set()
+        assert reach.touched(Patch(rewire={path: {}})) == {path}
+        assert reach.touched(Patch(remove=(path,))) <= {"a", "p"}
 
 
 def test_a_change_reaches_those_that_read_a_step_wherever_they_are():
@@ -176,7 +177,7 @@ def test_what_a_step_waits_for_is_told_by_its_whole_path():
     reach = Reach(ring(step("c"), group("p", step("b"), inner)).state.program)
     assert set(reach.known("p/q/k").needs) == {"p/q/a", "p/b", "c"}
     assert reach.known("p/q/a").fallback == "p/q/f"
-    assert reach.touched(Patch(remove=("p/b",))) == {"p/q/k"}
+    assert reach.touched(Patch(remove=("p/b",))) == {"p", "p/q/k"}
 
 
 # --- composites
@@ -192,9 +193,27 @@ def test_a_composite_within_one_that_are_both_tried_again():
     assert run.state.total == len(run.state.steps) == 3
 
 
-def test_the_last_step_of_a_composite_cannot_go():
-    with pytest.raises(InvalidPlan):
-        edit(ring(step("a"), group("p", step("k"), after=["a"])), remove=("p/k",))
+def test_the_last_step_of_a_composite_cannot_go_but_one_of_two_can():
+    run = ring(step("a"), group("p", step("k"), step("l"), after=["a"]))
+    edit(run, remove=("p/k",))
+    with pytest.raises(InvalidPlan, match="there are no steps in it"):
+        edit(run, remove=("p/l",))
+    assert edit(run, remove=("p",)).finish("a").status() == "done"
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        Patch(add=(Addition(step=made("s", tool="send"), into="p"),)),
+        Patch(add=(Addition(step=made("s", tool="send"), into="p/q"),)),
+        Patch(change={"p/q/k": {"tool": "send"}}),
+    ],
+)
+def test_a_composite_that_is_tried_again_gets_no_effects(patch):
+    retry = {"attempts": 2}
+    run = ring(step("a"), group("p", group("q", step("k")), step("l"), after=["a"], retry=retry))
+    with pytest.raises(InvalidPlan, match="would repeat the effects of its steps"):
+        run.send("edit", patch=patch)
 
 
 def test_a_composite_that_came_to_nothing_is_skipped_whatever_it_expects():
