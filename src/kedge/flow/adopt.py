@@ -37,14 +37,12 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
             _leave(state, live, gone)
             moved += add_missing(state, live)
     for step in moved:
-        if step.node not in gone:
-            step.status = StepStatus.PENDING
-            recount(step)
+        step.status = StepStatus.PENDING
+        recount(step)
     for step in moved:
-        if step.node not in gone:
-            let_go(state, step)
+        let_go(state, step)
     for step in deserted:
-        if step.node.fallback < 0 and step.outcome is None and step.node not in gone:
+        if step.node.fallback < 0 and step.outcome is None:
             settle(state, step, Outcome.FAILED if step.required else Outcome.ABSENT)
     for step in moved:
         if step.node.fallback_for >= 0 and (target := step.scope.steps[step.node.fallback_for]).held:
@@ -58,14 +56,12 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
 
 def live_scopes(state: RunState, scope: Scope) -> list[ScopeState]:
     """The instances of a scope whose steps are part of the run: one for each item, and none before it began."""
-    if scope.owner is None:
+    owner, outer = scope.owner, scope.outer
+    if owner is None or outer is None:
         return [state.root]
-    outer = scope.outer
-    if outer is None:
-        return []
     found: list[ScopeState] = []
     for around in live_scopes(state, outer):
-        step = around.steps[scope.owner.index]
+        step = around.steps[owner.index]
         for one in step.items if step.items is not None else (step,):
             if one.inner is not None and not one.inner.replaced and one.outcome is None:
                 found.append(one.inner)
@@ -108,10 +104,7 @@ def _leave(state: RunState, live: ScopeState, gone: set[Node]) -> None:
         if step.starts:
             state.retired[step.path] = step.starts
         state.total -= 1
-        if step.outcome is None:
-            live.open -= 1
-        else:
-            state.settled -= 1
+        live.open -= 1  # only what has not begun can go
     live.steps = kept
     if not live.open:
         state.closing.append(live.owner)
