@@ -236,8 +236,8 @@ def test_a_waived_failure_of_a_fallback_is_its_targets_too():
 
 def test_what_is_wrong_with_a_patch_is_told_with_its_place():
     run = ring(
-        step("a"), step("b", after=["a"]), step("c", after=["b"]), group("p", step("k")), step("s", when="false"),
-        group("e", step("k"), foreach=[]),
+        step("a"), step("b", after=["a"]), step("c", after=["b"]), group("p", step("k")),
+        step("s", when="false"), group("e", step("k"), foreach=[]),
     ).finish("a")  # fmt: skip
     assert faults(run, remove=("c", "a")) == [("fixed_step", "remove[1]", "a is done: it cannot be removed")]
     assert faults(run, change={"b": {"args": {"x": 1}}})[0][2] == "b is running: it cannot be changed"
@@ -425,7 +425,8 @@ def test_what_cannot_be_tried_again_is_refused():
     run = ring(step("a"), step("f", fallback_for="a"), step("b"), group("p", step("k")), step("z"))
     run.fail("a", "permanent").fail("p/k", "permanent")
     refusals = {
-        "b": "it is running, not failed", "a": "its fallback stands in", "p/k": "p, which it is part of, has ended",
+        "b": "it is running, not failed", "a": "its fallback stands in",
+        "p/k": "p, which it is part of, has ended",
     }  # fmt: skip
     for path, words in refusals.items():
         with pytest.raises(Refused, match=words) as refused:
