@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kedge.base.errors import InvalidPlan, NotFound, Refused
-from kedge.flow.events import CommandRefused, CommandTaken, PlanAdopted, plain
+from kedge.flow.events import PlanAdopted, plain
 from kedge.plan.parts import Step
 from kedge.plan.patch import Addition, Patch
 from kedge.testing.programs import check_program
@@ -258,6 +258,41 @@ def test_what_is_wrong_with_a_patch_is_told_with_its_place():
     )  # fmt: skip
 
 
+def test_a_fault_says_where_what_is_allowed_and_what_to_do():
+    run = ring(*(step(f"s{number}") for number in range(12)), step("z", after=["s0"])).finish("s1")
+    with pytest.raises(InvalidPlan) as refused:
+        run.send("edit", patch=Patch(cancel=("z",)))
+    (found,) = refused.value.findings
+    assert (found.code, found.step, found.remedy) == ("not_running", "z", "look at how the run stands")
+    assert list(found.allowed) == [f"s{number}" for number in (0, *range(2, 11))]
+    remedies = []
+    for path in ("s0", "s1"):
+        with pytest.raises(InvalidPlan) as refused:
+            run.send("edit", patch=Patch(change={path: {"args": {"x": 1}}}))
+        (found,) = refused.value.findings
+        assert (found.path, found.step) == (f"change.{path}", path)
+        remedies.append(found.remedy)
+    assert remedies == ["name it in `cancel`", "add another step"]
+    with pytest.raises(InvalidPlan) as refused:
+        run.send("edit", patch=Patch(rewire={"s0": {"z": "s2"}}))
+    assert next(iter(refused.value.findings)).path == "rewire.s0"
+
+
+def test_what_waits_for_a_signal_can_go_and_cannot_be_changed():
+    run = ring(step("a"), {"id": "w", "wait": {"signal": "go"}})
+    assert (
+        faults(run, change={"w": {"wait": {"signal": "stop"}}})[0][2] == "w is waiting: it cannot be changed"
+    )
+    edit(run, remove=("w",))
+    assert run.finish("a").status() == "done"
+
+
+def test_tools_inside_what_comes_are_marked_too():
+    inside = made("p", tool=None, steps=(made("q", tool=None, steps=(made("k", tool="send"),)),))
+    run = edit(ring(step("a")), add=(Addition(step=inside),))
+    assert plain(run.of(PlanAdopted)[-1])["tools"]["send"]["effect"] == "effect"
+
+
 def test_what_stands_in_for_a_settled_step_is_refused():
     run = ring(
         step("a"),
@@ -361,143 +396,3 @@ def test_back_to_no_version_is_refused(version):
     with pytest.raises(NotFound, match=f"there is no earlier version {version}") as refused:
         run.send("rollback", version=version)
     assert (refused.value.code, list(refused.value.allowed)) == ("unknown_version", ["1"])
-
-
-# --- single commands
-
-
-def test_the_goal_and_the_context_can_be_said_otherwise():
-    run = ring(
-        step("a"), step("b", args={"g": "${goal}", "c": "${context}"}, after=["a"]), context={"x": 1, "y": 2}
-    )
-    run.send("set_goal", goal="other").send("set_context", values={"x": None, "z": 3})
-    run.finish("a")
-    assert run.args("b") == {"g": "other", "c": {"y": 2, "z": 3}}
-
-
-def test_a_step_can_go_before_others():
-    run = ring(step("a"), step("b"), step("c"), limits={"parallel": 1})
-    run.send("prioritise", step="c", priority=5)
-    assert run.finish("a").calls == ["c"]
-
-
-def test_a_step_can_be_removed_and_injected_by_a_command_of_its_own():
-    run = ring(step("a"), group("p", step("k"), step("l", after=["a"])))
-    run.send("remove", step="p/l", why="no").send("inject", step=made("m"), into="p", why="yes")
-    assert run.calls == ["a", "p/k", "p/m"]
-    assert [one.why for one in run.state.versions] == ["", "no", "yes"]
-    assert [one.cause for one in run.state.versions] == ["start", "remove", "inject"]
-
-
-@pytest.mark.parametrize(
-    ("path", "words", "remedy"),
-    [
-        ("a", "it is running", "cancel it with an edit"),
-        ("d", "it is in_doubt", "answer the question about it"),
-        ("x", "it is done", "it has ended"),
-        ("p", "it is running", "cancel it"),
-    ],
-)
-def test_only_what_has_not_begun_can_be_skipped(path, words, remedy):
-    run = ring(step("a"), step("d", "send"), step("x"), group("p", step("k")))
-    run.fail("d", "timeout").finish("x")
-    with pytest.raises(Refused, match=words) as refused:
-        run.send("skip", step=path)
-    assert refused.value.code == "cannot_skip"
-    assert remedy in str(refused.value)
-    assert f"step {path}" in str(refused.value)
-
-
-def test_a_step_that_waits_for_its_next_attempt_can_be_skipped():
-    run = ring(step("a", retry={"attempts": 2, "backoff_s": 9}), step("b")).fail("a")
-    run.send("skip", step="a", reason="enough")
-    assert (run.status("a"), run.step("a").because) == ("skipped", ("enough",))
-    assert run.tick(9_000).finish("b").status() == "done"
-
-
-def test_a_failure_that_is_being_decided_on_can_be_skipped():
-    run = ring(step("a", on_error="ask"), step("b")).fail("a", "permanent")
-    run.send("skip", step="a")
-    assert run.finish("b").status() == "done"
-
-
-def test_what_cannot_be_tried_again_is_refused():
-    run = ring(step("a"), step("f", fallback_for="a"), step("b"), group("p", step("k")), step("z"))
-    run.fail("a", "permanent").fail("p/k", "permanent")
-    refusals = {
-        "b": "it is running, not failed", "a": "its fallback stands in",
-        "p/k": "p, which it is part of, has ended",
-    }  # fmt: skip
-    for path, words in refusals.items():
-        with pytest.raises(Refused, match=words) as refused:
-            run.send("retry", step=path)
-        assert refused.value.code == "cannot_retry"
-        assert f"step {path}" in str(refused.value)
-    assert "retry p" in str(refused.value)
-    run.finish("f")
-    with pytest.raises(Refused, match="its fallback stands in"):
-        run.send("retry", step="a")
-
-
-def test_a_step_nobody_knows_is_told_with_the_nearest_one():
-    run = ring(step("alpha"), step("beta"))
-    with pytest.raises(NotFound, match="run r has no step 'alpho'") as refused:
-        run.send("skip", step="alpho")
-    assert "did you mean 'alpha'?" in str(refused.value)
-    assert (refused.value.code, list(refused.value.allowed)) == ("unknown_step", ["alpha", "beta"])
-    with pytest.raises(NotFound, match="name a step of the run"):
-        run.send("skip", step="zzzzzzzzzzzz")
-
-
-def test_items_that_failed_can_be_tried_again():
-    run = ring(step("e", foreach=[1, 2]), step("z"), step("y", args={"e": "${e}"}))
-    run.finish("e[0]", 1).fail("e[1]", "permanent")
-    run.send("retry", step="e")
-    assert run.calls == ["z", "e[1]"]
-    assert run.finish("e[1]", 2).args("y") == {"e": [1, 2]}
-
-
-def test_a_failed_item_can_be_tried_again_while_the_others_run():
-    run = ring(step("e", foreach=[1, 2])).fail("e[1]", "permanent")
-    run.send("retry", step="e[1]")
-    assert run.calls == ["e[0]", "e[1]"]
-    assert run.finish("e[0]").finish("e[1]").status() == "done"
-
-
-def test_a_child_that_failed_can_be_tried_again_while_its_siblings_run():
-    run = ring(group("p", step("a"), step("b", after=["a"]), step("c")))
-    run.fail("p/a", "permanent")
-    assert run.status("p/b") == "skipped"
-    run.send("retry", step="p/a")
-    assert run.calls == ["p/c", "p/a"]
-    assert run.finish("p/a").finish("p/b").finish("p/c").status() == "done"
-
-
-def test_what_waits_for_a_step_that_is_tried_again_goes_on_waiting():
-    run = ring(
-        step("a"), step("z"), step("c", after=["a", "z"], join="settled"), step("d", after=["a"], join="any")
-    )
-    run.fail("a", "permanent")
-    run.send("retry", step="a")
-    assert run.finish("z").calls == ["a"]
-    assert sorted(run.finish("a").calls) == ["c", "d"]
-
-
-def test_commands_leave_their_keys_in_the_log():
-    run = ring(step("a"), step("b", after=["a"]))
-    run.send("pause", key="k1", by="anna", role="agent")
-    assert plain(run.of(CommandTaken)[0]) == {
-        "kind": "CommandTaken", "key": "k1", "command": "pause", "by": "anna", "role": "agent",
-    }  # fmt: skip
-    with pytest.raises(Refused):
-        run.send("pause", key="k2", by="ben")
-    told = plain(run.of(CommandRefused)[0])
-    assert (told["key"], told["command"], told["code"], told["by"]) == ("k2", "pause", "cannot_pause", "ben")
-    assert "the run is paused" in told["message"]
-    before = len(run.log)
-    run.send("pause", key="k1")  # said twice
-    with pytest.raises(Refused, match="the run is paused") as again:
-        run.send("pause", key="k2")
-    assert again.value.code == "already_refused"
-    assert "command k2" in str(again.value)
-    assert len(run.log) == before

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kedge.base.errors import InternalError, InvalidPlan
+from kedge.base.errors import BadInput, InternalError, InvalidPlan, Refused
 from kedge.checks.change import Known
 from kedge.flow.approvals import must_ask
-from kedge.flow.events import Reopened
+from kedge.flow.events import QuestionAnswered, QuestionAsked, Reopened, StepFailed, StepWaiting, plain
 from kedge.flow.evolve import evolve
 from kedge.flow.reach import Reach
 from kedge.flow.settings import RunSettings
@@ -116,7 +116,179 @@ def test_a_fallback_of_nobody_is_refused():
         edit(ring(group("p", step("a"))), add=(Addition(step=made("f", fallback_for="nobody"), into="p"),))
 
 
+@pytest.mark.parametrize("change", [{"args": {"n": 1}}, {"fallback_for": None}])
+def test_a_fallback_that_is_written_first_and_changes(change):
+    run = ring(step("b", fallback_for="a", after=["x"]), step("x"), step("a"), step("c", after=["a"]))
+    run.fail("a", "permanent")
+    edit(run, change={"b": change})
+    assert run.status("c") == ("pending" if "args" in change else "skipped")
+
+
+def test_a_failure_that_is_being_decided_on_stays_so_whatever_else_changes():
+    run = ring(step("x"), step("y", after=["x"]), step("a", on_error="ask")).fail("a", "permanent")
+    edit(run, change={"y": {"args": {"n": 1}}})
+    assert run.questions == ["q1"]
+    assert run.answer("retry").calls == ["x", "a"]
+
+
+def test_a_step_that_waited_for_its_next_attempt_and_went_is_not_called_when_its_time_comes():
+    run = ring(step("a"), step("b", retry={"attempts": 2, "backoff_s": 60})).fail("b")
+    edit(run, remove=("b",))
+    assert run.tick(60_000).calls == ["a"]
+    assert run.finish("a").status() == "done"
+
+
+def test_a_child_that_went_hears_nothing_from_outside():
+    run = ring(step("a"), step("z"), group("p", step("k", after=["a", "z"], join="any"), step("l")))
+    edit(run, remove=("p/k",))
+    assert run.finish("a").finish("z").calls == ["p/l"]
+    assert run.finish("p/l").status() == "done"
+
+
 # --- failures and doubts that are decided on
+
+
+@pytest.mark.parametrize(
+    ("answer", "end", "kind"),
+    [
+        ("retry", "running", "Reopened"),
+        ("skip", "done", "FailureSettled"),
+        ("fail", "failed", "FailureSettled"),
+    ],
+)
+def test_what_follows_from_the_answer_about_a_failure(answer, end, kind):
+    run = ring(step("a", on_error="ask"), step("b")).fail("a", "permanent").finish("b")
+    before = len(run.log)
+    run.send("answer", question="q1", answer=answer, by="anna", reason="so it is")
+    told = [plain(event) for event in run.events[before:]]
+    assert told[0] == {
+        "kind": "QuestionAnswered", "question": "q1", "answer": answer, "by": "anna", "reason": "so it is",
+    }  # fmt: skip
+    assert told[1]["kind"] == kind
+    assert told[1]["path"] == "a"
+    if answer == "retry":
+        assert told[1]["by"] == "anna"
+    assert run.status() == end
+
+
+def test_what_is_asked_about_a_failure():
+    run = ring(step("a", on_error="ask")).fail("a", "permission")
+    assert plain(run.of(QuestionAsked)[0]) == {
+        "kind": "QuestionAsked", "question": "q1", "reason": "failed", "path": "a",
+        "text": "Step a failed: a failed: permission. Try it again, go on without it, or let it fail?",
+        "options": ["retry", "skip", "fail"],
+    }  # fmt: skip
+    assert plain(run.of(StepFailed)[0])["held"] is True
+
+
+def test_nobody_is_asked_about_a_failure_of_a_run_that_is_cancelled():
+    run = ring(step("a", on_error="ask")).send("cancel").fail("a", "permanent")
+    assert (run.questions, run.status()) == ([], "cancelled")
+
+
+def test_nobody_is_asked_about_a_failure_of_a_run_that_is_stopped():
+    run = (
+        ring(step("a", on_error="ask"), step("b"), limits={"calls": 1}).answer("stop").fail("a", "permanent")
+    )
+    assert (run.questions, run.status(), run.status("a")) == ([], "failed", "failed")
+
+
+def test_a_fallback_that_is_written_first_is_tried_before_anybody_is_asked():
+    run = ring(step("b", fallback_for="a"), step("a", on_error="ask")).fail("a", "permanent")
+    assert (run.questions, run.calls) == ([], ["b"])
+    assert run.fail("b", "permanent").questions == ["q1"]
+
+
+def test_what_is_asked_before_a_call():
+    approval = {"ask": "Send ${goal}?", "expires_s": 60}
+    run = ring(step("a", "send", args={"x": 1}, approval=approval))
+    told = plain(run.of(QuestionAsked)[0])
+    assert len(told.pop("binding")) == 64
+    assert told == {
+        "kind": "QuestionAsked", "question": "q1", "reason": "approval", "path": "a", "text": "Send g?",
+        "options": ["approve", "refuse"], "args": {"x": 1}, "expires_at": 61_000,
+    }  # fmt: skip
+    assert plain(run.of(StepWaiting)[0]) == {
+        "kind": "StepWaiting", "path": "a", "until": 61_000, "reason": "approval",
+    }  # fmt: skip
+    by_setting = ring(step("a", "send"), ask="effects")
+    assert by_setting.of(QuestionAsked)[0].text == "May send be called?"
+    assert by_setting.of(QuestionAsked)[0].expires_at == 0
+
+
+def test_what_an_approval_leaves_in_the_log():
+    run = ring(step("a", "send", args={"x": 1}, approval={"ask": "May it?"}))
+    run.send("answer", question="q1", answer="approve", value={"x": 2}, by="anna", reason="better")
+    assert plain(run.of(QuestionAnswered)[0]) == {
+        "kind": "QuestionAnswered", "question": "q1", "answer": "approve", "by": "anna", "reason": "better",
+        "result": {"x": 2},
+    }  # fmt: skip
+    run = ring(step("a", "send", approval={"ask": "May it?"})).send("answer", question="q1", answer="refuse")
+    told = plain(run.of(StepFailed)[0])["error"]
+    assert told == {
+        "category": "permission", "code": "refused", "message": "a person refused it", "classified": True,
+        "not_done": True,
+    }  # fmt: skip
+
+
+def test_an_approval_that_expires_says_so():
+    run = ring(step("a", "send", approval={"ask": "May it?", "expires_s": 1})).tick(1_000)
+    assert plain(run.of(QuestionAnswered)[0]) == {
+        "kind": "QuestionAnswered", "question": "q1", "answer": "refuse", "reason": "nobody answered in time",
+    }  # fmt: skip
+    assert run.error("a").message == "nobody approved it in time"
+
+
+def test_other_arguments_are_a_map():
+    run = ring(
+        step("a", "send", approval={"ask": "May it?"}), group("p", step("k"), approval={"ask": "May it?"})
+    )
+    about = {run.state.questions[id_].asked.path: id_ for id_ in run.questions}
+    for path, value in [("a", [1]), ("p", {"x": 1})]:
+        with pytest.raises(BadInput, match="other arguments are given as a map") as refused:
+            run.answer("approve", value, question=about[path])
+        assert refused.value.code == "edited_args"
+        assert f"step {path}" in str(refused.value)
+        assert "take the arguments of the question" in str(refused.value)
+    run.answer("refuse", {"x": 1}, question=about["a"])  # a refusal needs no arguments
+    assert run.status("a") == "failed"
+
+
+def test_other_arguments_are_held_against_the_tool_and_nothing_else_of_the_step():
+    run = ring(
+        step("x"), step("t"), step("y"),
+        step(
+            "a", "send", approval={"ask": "May it, ${y}?"}, after=["x"], when="present(y)", foreach="${y}",
+            loop={"times": 2, "until": "loop.previous > 1"}, expect="result != 9", fallback_for="t",
+        ),
+    )  # fmt: skip
+    run.finish("x").finish("y", [1]).fail("t", "permanent").answer("approve", {"n": 1})
+    assert run.args("a[0]") == {"n": 1}
+
+
+def test_large_arguments_of_an_approval_are_blobs():
+    run = ring(step("x"), step("a", "send", args={"x": "${x}"}, approval={"ask": "May it?"}))
+    run.finish("x", "x" * 20_000)
+    assert run.of(QuestionAsked)[0].blob is not None
+    run.answer("approve", {"x": "y" * 20_000})
+    assert run.of(QuestionAnswered)[0].blob is not None
+    assert run.args("a") == {"x": "y" * 20_000}
+
+
+def test_an_agent_is_told_that_a_person_is_asked():
+    run = ring(step("a", "send", approval={"ask": "May it?"}))
+    for by, said in [("", "an agent is none"), ("bot", "bot is none")]:
+        with pytest.raises(Refused, match=said) as refused:
+            run.send("answer", question="q1", answer="approve", by=by, role="agent")
+        assert "question q1 asks for a person" in str(refused.value)
+        assert "let a person answer it" in str(refused.value)
+
+
+def test_of_two_signals_that_are_kept_the_older_one_is_taken():
+    run = ring(step("x"), {"id": "a", "wait": {"signal": "go"}, "after": ["x"]})
+    run.send("signal", name="go", data=1).send("signal", name="go", data=2).finish("x")
+    assert run.value("a") == 1
+    assert {name: len(kept) for name, kept in run.state.signals.items()} == {"go": 1}
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -171,6 +343,9 @@ def test_a_change_reaches_those_that_read_a_step_wherever_they_are():
     assert reach.touched(Patch(add=(Addition(step=made("i")),))) == {"i"}
     assert reach.known("p/q/k") == Known(("a",))
     assert reach.known("a") == Known((), "f")
+    turned = Reach(ring(step("f", fallback_for="a"), step("a")).state.program)
+    assert turned.known("a") == Known((), "f")
+    assert turned.touched(Patch(remove=("a",))) == {"f"}
     assert reach.known("p/m") == Known(("a",))
 
 

@@ -95,9 +95,7 @@ def _leave(state: RunState, live: ScopeState, gone: set[Node]) -> None:
         if step.node not in gone:
             kept.append(step)
             continue
-        unwatch(step)
         hold_back(state, [step])
-        void(state, step.path)
         state.listening -= step.status is StepStatus.WAITING and step.awaits == "signal"
         step.status = StepStatus.CANCELLED  # whatever still holds it finds nothing to do
         del state.steps[step.path]
