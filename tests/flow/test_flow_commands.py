@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kedge.base.errors import NotFound, Refused
-from kedge.flow.events import CommandRefused, CommandTaken, plain
+from kedge.flow import steer
+from kedge.flow.events import CommandRefused, CommandTaken, Reopened, plain
 from kedge.plan.parts import Step
 from kedge.testing.ring import Ring
 
@@ -163,3 +164,55 @@ def test_commands_leave_their_keys_in_the_log():
     assert again.value.code == "already_refused"
     assert "command k2" in str(again.value)
     assert len(run.log) == before
+
+
+def test_every_change_says_what_it_was_for_and_by_whom():
+    run = ring(step("a"), step("b", after=["a"]), step("c", after=["b"]))
+    run.send("rewire", step="c", reads={"b": "a"}, why="one", by="anna")
+    run.send("set_goal", goal="other", why="two", by="ben")
+    run.send("set_context", values={"x": 1}, why="three", by="cleo")
+    run.send("prioritise", step="c", priority=2, by="dan")
+    run.send("rollback", version=1, why="five", by="eve")
+    assert [(one.cause, one.why, one.by) for one in run.state.versions[1:]] == [
+        ("rewire", "one", "anna"), ("set_goal", "two", "ben"), ("set_context", "three", "cleo"),
+        ("prioritise", "", "dan"), ("rollback", "five", "eve"),
+    ]  # fmt: skip
+
+
+def test_a_refusal_of_an_agent_is_kept_as_one():
+    run = ring(step("a"))
+    with pytest.raises(Refused):
+        run.send("unpause", key="k", by="bot", role="agent")
+    assert plain(run.of(CommandRefused)[0])["role"] == "agent"
+
+
+def test_a_run_that_has_ended_tells_what_can_be_done_instead():
+    with pytest.raises(Refused, match="start another run"):
+        ring(step("a")).finish("a").send("skip", step="a")
+
+
+def test_a_signal_may_carry_much_and_comes_whole():
+    run = ring({"id": "w", "wait": {"signal": "go"}})
+    run.send("signal", name="go", data="x" * 20_000).crash()
+    assert run.value("w") == "x" * 20_000
+
+
+def test_too_many_signals_are_refused_with_what_to_do(monkeypatch):
+    monkeypatch.setattr(steer, "SIGNALS_MAX", 1)
+    run = ring(step("a")).send("signal", name="x")
+    with pytest.raises(Refused, match="1 signals are kept already that no step has taken") as refused:
+        run.send("signal", name="y")
+    assert "run r" in str(refused.value)
+    assert "look whether any step waits for them" in str(refused.value)
+
+
+def test_who_tried_a_step_again_is_kept():
+    run = ring(step("a"), step("b")).fail("a", "permanent").send("retry", step="a", by="anna")
+    assert plain(run.of(Reopened)[0]) == {"kind": "Reopened", "path": "a", "by": "anna"}
+
+
+def test_a_step_tried_again_begins_anew():
+    run = ring(step("b"), step("a", retry={"attempts": 2, "backoff_s": 1})).fail("a").tick(1_000).fail("a")
+    run.send("retry", step="a")
+    assert (run.step("a").attempt, run.step("a").starts, run.step("a").error) == (1, 3, None)
+    assert run.fail("a").status("a") == "waiting"

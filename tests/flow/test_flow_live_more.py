@@ -427,3 +427,43 @@ def test_a_question_that_cannot_be_put_in_a_later_round_fails_its_composite():
     run = ring(group("p", step("k"), approval={"ask": ask}, loop={"times": 2}))
     run.answer("approve").finish("p#0/k", 5)
     assert (run.status(), run.error("p").category) == ("failed", "invalid_input")
+
+
+# --- places that shift
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["fallback first", "fallback last"])
+def test_fallbacks_find_each_other_after_steps_before_them_went(first):
+    pair = [step("f", fallback_for="a"), step("a")]
+    run = ring(
+        step("z"), step("y", after=["z"]), *(pair if first else pair[::-1]), step("c", args={"a": "${a}"})
+    )
+    edit(run, remove=("y",))
+    edit(run, add=(Addition(step=made("g", fallback_for="f")),))
+    run.fail("a", "permanent").fail("f", "permanent").finish("g", 3)
+    assert run.args("c") == {"a": 3}
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["fallback first", "fallback last"])
+def test_a_fallback_comes_to_stand_in_for_another_step(first):
+    pair = [step("f", fallback_for="a"), step("a")]
+    run = ring(*(pair if first else pair[::-1]), step("b"), step("c", args={"a": "${a}", "b": "${b}"}))
+    edit(run, change={"f": {"fallback_for": "b"}})
+    run.finish("a", 1).fail("b", "permanent").finish("f", 2)
+    assert run.args("c") == {"a": 1, "b": 2}
+
+
+def test_what_comes_under_a_name_that_is_named_outward_is_meant_by_those_inside():
+    run = ring(step("x"), step("n"), group("p", group("q", step("k", args={"n": "${n}"}, after=["x"]))))
+    edit(run, add=(Addition(step=made("n", after=("x",)), into="p"),))
+    run.finish("n", "outer").finish("x").finish("p/n", "inner")
+    assert run.args("p/q/k") == {"n": "inner"}
+
+
+def test_what_was_skipped_as_not_needed_stays_so():
+    run = ring(step("z"), step("f", fallback_for="a", after=["z"]), step("a"))
+    run.send("pause").finish("a")
+    edit(run, change={"f": {"args": {"n": 1}}})
+    run.send("unpause")
+    assert run.step("f").reason == "not_needed"
+    assert run.finish("z").status() == "done"
