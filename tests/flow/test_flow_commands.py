@@ -22,7 +22,8 @@ def group(id_: str, *steps: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def made(id_: str, **fields: Any) -> Step:
-    return Step(id=id_, **{"tool": "t", **fields})
+    fields.setdefault("tool", "t")
+    return Step(id=id_, **fields)
 
 
 def ring(*steps: dict[str, Any], **plan: Any) -> Ring:

@@ -8,7 +8,7 @@ import pytest
 
 from kedge.base.errors import InvalidPlan, NotFound, Refused
 from kedge.flow.events import PlanAdopted, plain
-from kedge.plan.parts import Step
+from kedge.plan.parts import Step, Wait
 from kedge.plan.patch import Addition, Patch
 from kedge.testing.programs import check_program
 from kedge.testing.ring import Ring
@@ -23,7 +23,8 @@ def group(id_: str, *steps: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def made(id_: str, **fields: Any) -> Step:
-    return Step(id=id_, **{"tool": "t", **fields})
+    fields.setdefault("tool", "t")
+    return Step(id=id_, **fields)
 
 
 def ring(*steps: dict[str, Any], **plan: Any) -> Ring:
@@ -248,8 +249,8 @@ def test_what_is_wrong_with_a_patch_is_told_with_its_place():
         "c is pending: only a running call can be cancelled",
     )
     assert faults(run, cancel=("x",))[0][2].startswith("x is no step of the run")
-    assert faults(run, waive=("b",))[0][1:] == (
-        "waive[0]", "b is running: only a failure that is being decided on can be waived",
+    assert faults(run, waive=("b",))[0] == (
+        "not_held", "waive[0]", "b is running: only a failure that is being decided on can be waived",
     )  # fmt: skip
     assert faults(run, waive=("x",))[0][2].startswith("x is no step of the run")
     run.finish("p/k")
@@ -303,6 +304,7 @@ def test_what_stands_in_for_a_settled_step_is_refused():
     said = ("fixed_step", "a is done: it needs no fallback any more")
     found = faults(run, add=(Addition(step=made("f", fallback_for="a")),))[0]
     assert (found[0], found[2]) == said
+    assert found[1] == "fallback_for.f"
     found = faults(run, add=(Addition(step=made("f", fallback_for="k"), into="p"),))[0]
     assert found[2] == "p/k is done: it needs no fallback any more"
     found = faults(run, change={"p/m": {"fallback_for": "k", "after": None}})[0]
@@ -347,8 +349,9 @@ def test_a_patch_that_changes_nothing_is_refused():
 
 def test_a_patch_for_another_version_is_refused_and_one_for_this_is_taken():
     run = ring(step("a"), step("b", after=["a"]))
-    with pytest.raises(Refused, match="made for version 2 of the plan, version 1 is followed now"):
+    with pytest.raises(Refused, match="made for version 2 of the plan, version 1 is followed now") as refused:
         edit(run, base=2, remove=("b",))
+    assert "look at the plan as it is" in str(refused.value)
     assert edit(run, base=1, remove=("b",)).state.version == 2
 
 
@@ -387,6 +390,16 @@ def test_back_to_an_earlier_version_as_far_as_what_has_run_allows():
     assert run.args("b") == {"x": 1}
     assert run.finish("b").status() == "done"
     assert run.status("c") == "cancelled"
+
+
+def test_back_to_an_earlier_version_leaves_what_has_run_as_it_is_and_takes_out_what_waits():
+    run = ring(step("a"), step("b", after=["a"], args={"x": 1}), step("c"))
+    wait = made("w", tool=None, wait=Wait(signal="go"))
+    edit(run, change={"b": {"args": {"x": 2}}}, add=(Addition(step=wait),))
+    run.finish("a").send("rollback", version=1)
+    assert run.args("b") == {"x": 2}
+    assert set(run.state.steps) == {"a", "b", "c"}
+    check_program(run.state)
 
 
 @pytest.mark.parametrize("version", [0, 2, 9])

@@ -28,7 +28,8 @@ def group(id_: str, *steps: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def made(id_: str, **fields: Any) -> Step:
-    return Step(id=id_, **{"tool": "t", **fields})
+    fields.setdefault("tool", "t")
+    return Step(id=id_, **fields)
 
 
 def ring(*steps: dict[str, Any], gate: Places | None = None, ask: Any = "never", **plan: Any) -> Ring:
@@ -224,6 +225,9 @@ def test_what_an_approval_leaves_in_the_log():
         "result": {"x": 2},
     }  # fmt: skip
     run = ring(step("a", "send", approval={"ask": "May it?"})).send("answer", question="q1", answer="refuse")
+    assert plain(run.of(QuestionAnswered)[0]) == {
+        "kind": "QuestionAnswered", "question": "q1", "answer": "refuse",
+    }  # fmt: skip
     told = plain(run.of(StepFailed)[0])["error"]
     assert told == {
         "category": "permission", "code": "refused", "message": "a person refused it", "classified": True,
