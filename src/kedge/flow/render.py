@@ -25,15 +25,13 @@ Hole = str | Template
 class Args:
     """A compiled value: `pieces[0] hole[0] pieces[1] hole[1] … pieces[n]`."""
 
-    __slots__ = ("constant", "holes", "names", "pieces", "plain")
+    __slots__ = ("constant", "holes", "names", "pieces")
 
     def __init__(self, pieces: list[bytes], holes: list[Hole]) -> None:
         self.pieces = pieces
         self.holes = holes
         self.constant: bytes | None = None if holes else pieces[0]
         templates = [hole for hole in holes if not isinstance(hole, str)]
-        self.plain = not templates
-        """Every hole is just a name."""
         names = dict.fromkeys(hole for hole in holes if isinstance(hole, str))
         for template in templates:
             names.update(dict.fromkeys(template.names))
