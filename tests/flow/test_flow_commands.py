@@ -79,6 +79,25 @@ def test_a_step_that_waits_for_its_next_attempt_can_be_skipped():
     assert run.tick(9_000).finish("b").status() == "done"
 
 
+@pytest.mark.parametrize("join", ["settled", "all"])
+def test_a_fallback_that_was_ruled_out_beforehand_stands_in_for_nothing(join):
+    run = ring(step("a"), step("f", fallback_for="a"), step("c", after=["a"], join=join), step("z"))
+    run.send("skip", step="f")
+    run.fail("a", "permanent")
+    assert run.calls == (["z", "c"] if join == "settled" else ["z"])
+    run.finish("z")
+    if join == "settled":
+        run.finish("c")
+    assert (run.status(), run.status("f")) == ("failed", "skipped")
+
+
+def test_a_fallback_that_was_ruled_out_is_not_missed_by_a_success():
+    run = ring(step("a"), step("f", fallback_for="a"), step("c", args={"a": "${a}"}))
+    run.send("skip", step="f")
+    assert run.finish("a", 1).args("c") == {"a": 1}
+    assert run.finish("c").status() == "done"
+
+
 def test_a_failure_that_is_being_decided_on_can_be_skipped():
     run = ring(step("a", on_error="ask"), step("b")).fail("a", "permanent")
     run.send("skip", step="a")
@@ -92,12 +111,14 @@ def test_what_cannot_be_tried_again_is_refused():
         "b": "it is running, not failed", "a": "its fallback stands in",
         "p/k": "p, which it is part of, has ended",
     }  # fmt: skip
+    said = {}
     for path, words in refusals.items():
         with pytest.raises(Refused, match=words) as refused:
             run.send("retry", step=path)
         assert refused.value.code == "cannot_retry"
-        assert f"step {path}" in str(refused.value)
-    assert "retry p" in str(refused.value)
+        said[path] = str(refused.value)
+    assert all(f"step {path}" in text for path, text in said.items())
+    assert "retry p" in said["p/k"]
     run.finish("f")
     with pytest.raises(Refused, match="its fallback stands in"):
         run.send("retry", step="a")
