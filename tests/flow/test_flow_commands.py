@@ -10,6 +10,7 @@ from kedge.base.errors import NotFound, Refused
 from kedge.flow import steer
 from kedge.flow.events import CommandRefused, CommandTaken, Reopened, plain
 from kedge.plan.parts import Step
+from kedge.plan.tools import Catalog, ToolSpec
 from kedge.testing.ring import Ring
 
 
@@ -238,3 +239,13 @@ def test_a_step_tried_again_begins_anew():
     run.send("retry", step="a")
     assert (run.step("a").attempt, run.step("a").starts, run.step("a").error) == (1, 3, None)
     assert run.fail("a").status("a") == "waiting"
+
+
+def test_a_step_that_comes_takes_the_limits_of_its_tool():
+    anything = {"type": "object"}
+    disk = ToolSpec(name="disk", parameters=anything, effect="read", resources=("disk",))
+    catalog = Catalog([ToolSpec(name="t", parameters=anything, effect="pure"), disk])
+    run = Ring({"goal": "g", "steps": [step("a")]}, catalog=catalog).start()
+    run.send("inject", step=made("b", tool="disk"))
+    node = run.step("b").node
+    assert (node.effect, node.resources, node.bounded) == ("read", ("disk",), True)
