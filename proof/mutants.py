@@ -1,24 +1,21 @@
 """Every small change to the core is a bug: the core's own tests must find it.
 
-Each mutant is a process forked from one that has the test tools loaded and nothing of kedge: it
-loads the changed module in place of the real one, runs `tests/flow` up to the first failure, and
-says by its exit code whether there was one. A mutant that hangs is found too: it would be noticed.
+Most changes are to a function: `trial.py` tries these in one process that has loaded everything. A change
+to what runs at import takes a process of its own, forked from one that has nothing of kedge: it loads the
+changed module in place of the real one, and runs `tests/flow` up to the first failure. A mutant that hangs
+is found too: it would be noticed.
 
-One by hand: `PYTHONPATH=src .venv/bin/python proof/mutants.py due.py:117` runs those of that line.
+By hand: `PYTHONPATH=src .venv/bin/python proof/mutants.py due.py:117 words.py`: of a line, of a module.
 """
 
 from __future__ import annotations
 
-import ast
-import importlib.abc
-import importlib.util
+import importlib
 import os
 import random
 import signal
 import sys
-import time
 from collections.abc import Iterator, Sequence
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from facts import Fact
@@ -27,21 +24,18 @@ from mutate import Mutant, mutants
 ROOT = Path(__file__).parents[1]
 ROOM = ROOT / "src" / "kedge" / "flow"
 TESTS = ("tests/flow",)
-USUAL = 80
+USUAL = 400
 """Mutants where no number is asked for: about a minute's worth."""
-TIMES_LONGER = 10
-"""A mutant under which the tests take so many times as long hangs."""
-_QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # its tools are loaded already, on purpose
-WORKERS = os.cpu_count() or 1
+_PATIENCE_S = 30
+"""Processor time for one that is tried in a process of its own."""
+_PYTEST = ("-x", "-q", "-s", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
 def prove(count: int | None) -> Iterator[Fact]:
     """How many of the changes the tests find: of all of them, or of a fair draw."""
     every = [mutant for path in sorted(ROOM.glob("*.py")) for mutant in mutants(path)]
     drawn = random.Random(0).sample(every, min(count or USUAL, len(every)))
-    _load_tools()
-    patience_s = _patience_s()
-    ends = list(_try_all(drawn, patience_s))
+    ends = list(_try_all(drawn))
     survived = [mutant for mutant, end in ends if end == "survived"]
     for mutant in survived:
         print(f"  survived: {_where(mutant)}: {mutant.what}", file=sys.stderr)
@@ -56,6 +50,26 @@ def prove(count: int | None) -> Iterator[Fact]:
     )
 
 
+def _try_all(drawn: Sequence[Mutant]) -> Iterator[tuple[Mutant, str]]:
+    """Each mutant and what became of it: `found`, `hung` or `survived`."""
+    _load_tools()
+    at_import: list[Mutant] = []
+    for number, end in _told_by_trial(drawn):
+        if end == "broken":
+            raise SystemExit(f"the trial itself went wrong at {_where(drawn[number])}")
+        if end == "at import":
+            at_import.append(drawn[number])
+        else:
+            yield drawn[number], end
+    running: dict[int, Mutant] = {}
+    while at_import or running:
+        while at_import and len(running) < (os.cpu_count() or 1):
+            mutant = at_import.pop()
+            running[_begin(mutant)] = mutant
+        pid, status = os.wait()
+        yield running.pop(pid), "hung" if os.WIFSIGNALED(status) else "found" if status else "survived"
+
+
 def _load_tools() -> None:
     """What tests need and kedge is not part of, loaded once for all mutants."""
     for name in ("pytest", "hypothesis", "hypothesis.strategies", "msgspec", "yaml", "asyncio"):
@@ -65,74 +79,57 @@ def _load_tools() -> None:
         raise SystemExit(f"mutants need a process without kedge, and {loaded[0]} is loaded")
 
 
-def _patience_s() -> float:
-    began_s = time.monotonic()
-    if _finish(_begin(None)):
-        raise SystemExit("the tests fail without any change: mend that first")
-    return max(20.0, (time.monotonic() - began_s) * TIMES_LONGER)
+def _told_by_trial(drawn: Sequence[Mutant]) -> Iterator[tuple[int, str]]:
+    """What the process with everything loaded tells, line by line."""
+    from trial import Trial
 
-
-def _try_all(drawn: Sequence[Mutant], patience_s: float) -> Iterator[tuple[Mutant, str]]:
-    todo = list(drawn)
-    running: dict[int, tuple[Mutant, float]] = {}
-    while todo or running:
-        while todo and len(running) < WORKERS:
-            mutant = todo.pop()
-            running[_begin(mutant)] = mutant, time.monotonic() + patience_s
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid in running:
-            mutant = running.pop(pid)[0]
-            hung = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-            yield mutant, "hung" if hung else "found" if status else "survived"
-            continue
-        for late, (_, until_s) in running.items():
-            if time.monotonic() > until_s:
-                os.kill(late, signal.SIGKILL)
-        time.sleep(0.005)
-
-
-def _begin(mutant: Mutant | None) -> int:
-    """The process that tries one mutant; without one, the tests as they are."""
+    hear, say = os.pipe()
     pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        code = _run_tests(mutant)
-    finally:
-        os._exit(code)
+    if not pid:
+        os.close(hear)
+        _in_silence([Trial(drawn, lambda number, end: _write(say, f"{number} {end}\n"))])
+    os.close(say)
+    heard = 0
+    with os.fdopen(hear) as lines:
+        for line in lines:
+            number, _, end = line.strip().partition(" ")
+            heard += 1
+            yield int(number), end
+    os.waitpid(pid, 0)
+    if heard < len(drawn):
+        raise SystemExit("the tests fail without any change: mend that first")
 
 
-def _finish(pid: int) -> int:
-    return os.waitpid(pid, 0)[1]
+def _write(file: int, text: str) -> None:
+    os.write(file, text.encode())
 
 
-def _run_tests(mutant: Mutant | None) -> int:
+def _begin(mutant: Mutant) -> int:
+    """The process that tries one mutant from its import on."""
+    from trial import Changed, limit_memory
+
+    pid = os.fork()
+    if not pid:
+        limit_memory()
+        signal.setitimer(signal.ITIMER_PROF, _PATIENCE_S)
+        sys.meta_path.insert(0, Changed(mutant))
+        _in_silence([])
+    return pid
+
+
+def _in_silence(plugins: list[object]) -> None:
+    """Run the tests, and end this process with what they came to."""
     import pytest
 
-    sink = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(sink, 1)
-    os.dup2(sink, 2)
-    os.chdir(ROOT)
-    if mutant is not None:
-        sys.meta_path.insert(0, _Changed(mutant))
-    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *_QUIET, *TESTS]))
-
-
-class _Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Gives the changed module when it is asked for, and nothing else."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self._mutant = mutant
-        self._name = f"kedge.flow.{mutant.path.stem}"
-
-    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        if fullname != self._name:
-            return None
-        return importlib.util.spec_from_loader(fullname, self, origin=str(self._mutant.path))
-
-    def get_source(self, fullname: str) -> str:  # noqa: ARG002 - the one module it was asked for
-        return ast.unparse(self._mutant.source())
+    code = 1
+    try:
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, 1)
+        os.dup2(sink, 2)
+        os.chdir(ROOT)
+        code = int(pytest.main([*_PYTEST, *TESTS], plugins))
+    finally:
+        os._exit(code)
 
 
 def _where(mutant: Mutant) -> str:
@@ -140,10 +137,11 @@ def _where(mutant: Mutant) -> str:
 
 
 def _main() -> None:
-    name, _, line = sys.argv[1].partition(":")
-    chosen = [m for m in mutants(ROOM / name) if not line or m.line == int(line)]
-    _load_tools()
-    for mutant, end in _try_all(chosen, _patience_s()):
+    chosen: list[Mutant] = []
+    for wanted in sys.argv[1:]:
+        name, _, line = wanted.partition(":")
+        chosen += [m for m in mutants(ROOM / name) if not line or m.line == int(line)]
+    for mutant, end in _try_all(chosen):
         print(f"{_where(mutant)}: {mutant.what}: {end}", flush=True)
 
 

@@ -36,6 +36,18 @@ class Mutant:
                 return ast.fix_missing_locations(tree)
         raise LookupError(f"{self.path} has no place {self.number}")
 
+    def statement(self) -> set[int]:
+        """The lines of the statement that it is in, without those of statements inside that one."""
+        tree = ast.parse(self.path.read_text(encoding="utf-8"))
+        around = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and self.line in _lines(node)]
+        inner = min(around, key=lambda node: len(_lines(node)))
+        inside = [node for node in ast.walk(inner) if isinstance(node, ast.stmt) and node is not inner]
+        return set(_lines(inner)).difference(*map(_lines, inside))
+
+
+def _lines(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
 
 def mutants(path: Path) -> Iterator[Mutant]:
     """Every change to the module at `path` that we know how to make."""
@@ -67,7 +79,8 @@ def _places(tree: ast.Module) -> Iterator[_Place]:
             yield _swap(parent, "test", ast.UnaryOp(ast.Not(), parent.test), "a if x else b -> b if x else a")
         elif isinstance(parent, ast.Call) and parent.keywords:
             for keyword in parent.keywords:
-                yield _without(parent, keyword)
+                if not _is_look(keyword):
+                    yield _without(parent, keyword)
 
 
 def _code(tree: ast.Module) -> Iterator[ast.AST]:
@@ -77,18 +90,25 @@ def _code(tree: ast.Module) -> Iterator[ast.AST]:
         node = todo.pop()
         if isinstance(node, ast.Import | ast.ImportFrom | ast.JoinedStr):
             continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "cast":
+            todo.append(node.args[1])  # the type is for readers
+            continue
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
         yield node
+        first = isinstance(node, ast.FunctionDef) and node.name == "__init__"
         for field, value in ast.iter_fields(node):
             if field in ("annotation", "returns", "decorator_list", "bases", "type_params"):
                 continue
             values = value if isinstance(value, list) else [value]
-            todo.extend(child for child in values if isinstance(child, ast.AST) and not _is_words(child))
+            children = [child for child in values if isinstance(child, ast.AST) and not _is_words(child)]
+            todo.extend(child for child in children if not (first and _is_nothing(child)))
 
 
 def _is_words(node: ast.AST) -> bool:
     """A docstring, or `__slots__`: nothing that runs depends on them."""
+    if _is_look(node):
+        return True
     if isinstance(node, ast.Assign) and any(
         isinstance(t, ast.Name) and t.id == "__slots__" for t in node.targets
     ):
@@ -96,9 +116,21 @@ def _is_words(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
+def _is_look(node: ast.AST) -> bool:
+    """`strict=` of `zip`, `assert_never`: they look for bugs themselves."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return isinstance(node.value.func, ast.Name) and node.value.func.id == "assert_never"
+    return isinstance(node, ast.keyword) and node.arg == "strict"
+
+
+def _is_nothing(node: ast.AST) -> bool:
+    """An attribute that begins with nothing: one kind of nothing or another, nobody could tell."""
+    return isinstance(node, ast.Assign) and _is_false(node.value)
+
+
 def _of_statement(node: ast.stmt) -> Iterator[_Place]:
     match node:
-        case ast.Return(value=ast.expr() as value) if not _is_none(value):
+        case ast.Return(value=ast.expr() as value) if not _is_false(value):
             yield _swap(node, "value", ast.Constant(None), "return x -> return None")
         case ast.If(test=test) | ast.While(test=test) if not isinstance(test, ast.Constant):
             yield _swap(node, "test", ast.UnaryOp(ast.Not(), test), "if x -> if not x")
@@ -146,8 +178,9 @@ def _swap(node: ast.AST, field: str, value: object, what: str) -> _Place:
     return node, what, lambda: setattr(node, field, value)
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_false(node: ast.expr) -> bool:
+    """None, or what says no as well as None does: no change that anybody could notice."""
+    return isinstance(node, ast.Constant) and not node.value
 
 
 def _name(op: ast.AST) -> str:

@@ -58,7 +58,9 @@ def _is_ours(found: Finding, focus: set[str]) -> bool:
     if found.code == "two_fallbacks":  # told of the later one of the two
         around = _prefix(found.step)
         return any(around + name in focus for name in found.names)
-    return found.step in focus if found.step else found.severity == "error"
+    if not found.step:
+        return found.severity == "error"
+    return found.step in focus or any(path.startswith(f"{found.step}/") for path in focus)
 
 
 class _Tree:

@@ -38,14 +38,12 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
             _leave(state, live, gone)
             moved += add_missing(state, live)
     for step in moved:
-        if step.node not in gone:
-            step.status = StepStatus.PENDING
-            recount(step)
+        step.status = StepStatus.PENDING
+        recount(step)
     for step in moved:
-        if step.node not in gone:
-            let_go(state, step)
+        let_go(state, step)
     for step in deserted:
-        if step.node.fallback < 0 and step.outcome is None and step.node not in gone:
+        if step.node.fallback < 0 and step.outcome is None:
             settle(state, step, Outcome.FAILED if step.required else Outcome.ABSENT)
     for step in moved:
         if step.node.fallback_for >= 0 and (target := step.scope.steps[step.node.fallback_for]).held:
@@ -59,14 +57,12 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
 
 def live_scopes(state: RunState, scope: Scope) -> list[ScopeState]:
     """The instances of a scope that are open: one for each item, none before it began."""
-    if scope.owner is None:
+    owner, outer = scope.owner, scope.outer
+    if owner is None or outer is None:
         return [state.root]
-    outer = scope.outer
-    if outer is None:
-        return []
     found: list[ScopeState] = []
     for around in live_scopes(state, outer):
-        step = around.steps[scope.owner.index]
+        step = around.steps[owner.index]
         begun = [one for one in step.items or (step,) if one.inner is not None and one.outcome is None]
         found += [one.inner for one in begun if one.inner is not None and not one.inner.replaced]
     return found
@@ -99,19 +95,14 @@ def _leave(state: RunState, live: ScopeState, gone: set[Node]) -> None:
         if step.node not in gone:
             kept.append(step)
             continue
-        unwatch(step)
         hold_back(state, [step])
-        void(state, step.path)
         state.listening -= step.status is StepStatus.WAITING and step.awaits == "signal"
         step.status = StepStatus.CANCELLED  # whatever still holds it finds nothing to do
         del state.steps[step.path]
         if step.starts:
             state.retired[step.path] = step.starts
         state.total -= 1
-        if step.outcome is None:
-            live.open -= 1
-        else:
-            state.settled -= 1
+        live.open -= 1  # only what has not begun can go
     live.steps = kept
     if not live.open:
         state.closing.append(live.owner)

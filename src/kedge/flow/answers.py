@@ -132,10 +132,7 @@ def _edited(state: RunState, step: StepState, value: Any) -> bytes:
     from kedge.checks import check  # not needed to resume a run
 
     args = cast("dict[str, Any]", value)
-    constant = msgspec.structs.replace(
-        step.node.step, args=args, after=(), when=None, foreach=None, loop=None, expect=None, approval=None,
-        fallback_for=None, compensate=None, quality=None,
-    )  # fmt: skip
+    constant = msgspec.structs.replace(step.node.step, args=args, compensate=None)
     findings = check(Plan(goal="-", steps=(constant,)), state.program.catalog, limits=state.limits)
     faults = [finding for finding in findings.errors if "args" in finding.path]
     if faults:

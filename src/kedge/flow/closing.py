@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from kedge.base.codec import decode, encode
 from kedge.base.errors import BadInput
 from kedge.flow import events as ev
 from kedge.flow.conclude import conclude
-from kedge.flow.failing import fail
+from kedge.flow.failing import backoff_s, fail
 from kedge.flow.names import result_bytes
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.turn import Turn
@@ -24,8 +25,8 @@ def close(turn: Turn, step: StepState | None) -> None:
         _end_run(turn)
     elif step.items is not None:
         _close_items(turn, step, step.items)
-    elif step.inner is not None:
-        _close_composite(turn, step, step.inner)
+    else:
+        _close_composite(turn, step, cast("ScopeState", step.inner))  # it is over, so there is one
 
 
 def _failed_for_good(scope: ScopeState) -> list[StepState]:
@@ -85,8 +86,7 @@ def _fail_composite(turn: Turn, step: StepState, failed: list[StepState]) -> Non
         and failure.category in retry.on
         and step.node.effect in ("pure", "read")
     ):
-        wait_s = min(retry.backoff_s * 2.0 ** min(step.attempt - 1, 30), retry.max_backoff_s)
-        at = turn.now + int(wait_s * 1000)
+        at = turn.now + int(backoff_s(step) * 1000)
         turn.emit(ev.RetryScheduled(path=step.path, attempt=step.attempt + 1, error=failure, at=at))
         return
     fail(turn, step, failure)

@@ -9,7 +9,8 @@ from kedge.flow.names import bytes_of, resolver
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import INLINE_BYTES, Failure
-from kedge.plan.expr import evaluate_condition
+from kedge.plan.expr import Expression, evaluate_condition
+from kedge.plan.parts import Loop
 
 
 def conclude(turn: Turn, step: StepState, raw: bytes, *, empty: bool = False) -> None:
@@ -19,7 +20,8 @@ def conclude(turn: Turn, step: StepState, raw: bytes, *, empty: bool = False) ->
     """
     node = step.node
     loop = node.step.loop
-    failure = _unmet(turn.state, step, raw) if node.expect is not None and not empty else None
+    expect = node.expect
+    failure = _unmet(turn.state, step, expect, raw) if expect is not None and not empty else None
     if failure is not None:
         fail(turn, step, failure)
         return
@@ -28,7 +30,7 @@ def conclude(turn: Turn, step: StepState, raw: bytes, *, empty: bool = False) ->
         return
     if loop is not None:
         try:
-            again = _another_round(turn.state, step, raw)
+            again = _another_round(turn.state, step, loop, raw)
         except BadInput as error:
             text = f"until: {error}"
             failure = Failure(category="invalid_input", code=error.code, message=text, classified=True)
@@ -62,14 +64,11 @@ def succeed(turn: Turn, step: StepState, raw: bytes) -> None:
     elif len(raw) <= INLINE_BYTES:
         turn.emit(ev.StepSucceeded(path=step.path, result=ev.Raw(raw), version=version))
     else:
-        value, blob = turn.store(raw)
-        turn.emit(ev.StepSucceeded(path=step.path, result=value, blob=blob, version=version))
+        _, blob = turn.store(raw)
+        turn.emit(ev.StepSucceeded(path=step.path, blob=blob, version=version))
 
 
-def _unmet(state: RunState, step: StepState, raw: bytes) -> Failure | None:
-    expect = step.node.expect
-    if expect is None:
-        return None
+def _unmet(state: RunState, step: StepState, expect: Expression, raw: bytes) -> Failure | None:
     try:
         met = evaluate_condition(expect, resolver(state, step, result=raw))
     except BadInput as error:
@@ -84,11 +83,9 @@ def _unmet(state: RunState, step: StepState, raw: bytes) -> Failure | None:
     )
 
 
-def _another_round(state: RunState, step: StepState, raw: bytes) -> bool | None:
+def _another_round(state: RunState, step: StepState, loop: Loop, raw: bytes) -> bool | None:
     """True: another round. False: enough. None: the rounds are used up and `until` was never met."""
-    loop, until = step.node.step.loop, step.node.until
-    if loop is None:
-        return False
+    until = step.node.until
     last = step.iteration + 1 >= loop.times
     if until is None:
         return not last

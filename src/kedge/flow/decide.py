@@ -7,13 +7,14 @@ number of its start, so the word of an attempt that was given up is not taken fo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
 from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
 from kedge.flow.approvals import ask_person
 from kedge.flow.conclude import conclude, succeed
-from kedge.flow.failing import ask_what_to_do, fail, question_id
+from kedge.flow.failing import ask_what_to_do, backoff_s, fail, question_id
 from kedge.flow.names import render_args
 from kedge.flow.state import RunState, StepState
 from kedge.flow.steer import steer
@@ -50,6 +51,8 @@ def decide(turn: Turn, given: inp.Input) -> None:
             _salvaged(turn, given)
         case inp.Ticked():
             pass  # time itself is the message: `due` looks at the timers
+        case _:
+            assert_never(given)
 
 
 def _attempt(state: RunState, path: str, starts: int) -> StepState | None:
@@ -88,7 +91,7 @@ def _raised(turn: Turn, given: inp.Raised) -> None:
     if step.node.effect == "effect" and not certain:
         _doubt(turn, step, error)
     elif _may_retry(step, error):
-        wait_s = _backoff_s(step, error, given.jitter)
+        wait_s = _wait_s(step, error, given.jitter)
         at = turn.now + int(wait_s * 1000)
         turn.emit(ev.RetryScheduled(path=step.path, attempt=step.attempt + 1, error=error, at=at))
     else:
@@ -102,12 +105,11 @@ def _may_retry(step: StepState, error: Failure) -> bool:
     return error.not_done or step.node.effect != "effect"
 
 
-def _backoff_s(step: StepState, error: Failure, jitter: float) -> float:
-    """Doubles with each attempt; spread out by half, so that many do not come back at once."""
-    retry = step.node.retry
-    wait_s = min(retry.backoff_s * 2.0 ** min(step.attempt - 1, 30), retry.max_backoff_s)
+def _wait_s(step: StepState, error: Failure, jitter: float) -> float:
+    """Not before the tool wants it; spread out by half, so that many do not come back at once."""
+    wait_s = backoff_s(step)
     if error.retry_after_s is not None:
-        wait_s = max(wait_s, min(error.retry_after_s, retry.max_backoff_s))
+        wait_s = max(wait_s, min(error.retry_after_s, step.node.retry.max_backoff_s))
     return wait_s * (1.0 + jitter / 2.0)
 
 

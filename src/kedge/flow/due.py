@@ -23,7 +23,7 @@ from kedge.flow.render import Args
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import INLINE_BYTES, Failure, Outcome, RunStatus, StepStatus
-from kedge.plan.expr import evaluate_condition
+from kedge.plan.expr import Template, evaluate_condition
 from kedge.plan.model import YEAR_S
 
 
@@ -116,18 +116,26 @@ def _wake(turn: Turn) -> bool:
         woken = True
         step = heappop(state.timers)[2]
         step.wake_at = 0
-        if step.awaits == "approval":
-            expire(turn, step)
-        elif step.node.is_sleep:
-            _wake_sleep(turn, step)
-        elif step.node.signal is not None:
-            _wake_wait(turn, step)
-        elif step.node.scope is not None:
-            _start_composite(turn, step)
-        else:
-            state.order += 1
-            heappush(state.ready, (step.node.rank, state.order, step))
+        try:
+            _go_on(turn, step)
+        except BadInput as error:
+            _fail(turn, step, error)
     return woken
+
+
+def _go_on(turn: Turn, step: StepState) -> None:
+    state, node = turn.state, step.node
+    if step.awaits == "approval":
+        expire(turn, step)
+    elif node.is_sleep:
+        _wake_sleep(turn, step)
+    elif node.signal is not None:
+        _wake_wait(turn, step, node.signal)
+    elif node.scope is not None:
+        _start_composite(turn, step)
+    else:
+        state.order += 1
+        heappush(state.ready, (node.rank, state.order, step))
 
 
 def _hear(turn: Turn, name: str) -> None:
@@ -144,9 +152,9 @@ def _hear(turn: Turn, name: str) -> None:
         state.listeners.pop(name, None)
 
 
-def _wake_wait(turn: Turn, step: StepState) -> None:
+def _wake_wait(turn: Turn, step: StepState, signal: Template) -> None:
     if not step.attempt:  # the pause before its next round
-        _start_wait(turn, step)
+        _start_wait(turn, step, signal)
         return
     failure = Failure(
         category="timeout",
@@ -157,28 +165,23 @@ def _wake_wait(turn: Turn, step: StepState) -> None:
     fail(turn, step, failure)
 
 
-def _start_wait(turn: Turn, step: StepState) -> None:
-    wait, signal = step.node.step.wait, step.node.signal
-    if wait is None or signal is None:
-        return
+def _start_wait(turn: Turn, step: StepState, signal: Template) -> None:
+    wait = step.node.step.wait
     name = signal.render(resolver(turn.state, step))
     if not isinstance(name, str) or not 0 < len(name) <= SIGNAL_NAME_MAX:
         raise BadInput(
             f"a signal is named with 1 to {SIGNAL_NAME_MAX} characters, this is {repr(name)[:80]}",
             code="signal_name", where=f"step {step.path}", remedy="name it in text",
         )  # fmt: skip
-    until = turn.now + int(wait.expires_s * 1000) if wait.expires_s is not None else 0
+    until = turn.now + int(wait.expires_s * 1000) if wait is not None and wait.expires_s is not None else 0
     turn.emit(ev.StepWaiting(path=step.path, until=until, reason="signal", signal=name))
 
 
 def _wake_sleep(turn: Turn, step: StepState) -> None:
     if step.attempt:  # it slept; without an attempt it was the pause before its next round
         conclude(turn, step, b"null")
-        return
-    try:
+    else:
         _start_sleep(turn, step)
-    except BadInput as error:
-        _fail(turn, step, error)
 
 
 def _unpark(state: RunState, gate: Gate) -> bool:
@@ -221,13 +224,13 @@ def _look_at(turn: Turn, step: StepState) -> None:
         if step.owner is None and step.inner is None and not _enter(turn, step):
             return
         if step.owner is None and node.foreach is not None:
-            _expand(turn, step)
+            _expand(turn, step, node.foreach)
         elif node.scope is not None:
             _start_composite(turn, step)
         elif node.is_sleep:
             _start_sleep(turn, step)
         elif node.signal is not None:
-            _start_wait(turn, step)
+            _start_wait(turn, step, node.signal)
         else:
             state.order += 1
             heappush(state.ready, (node.rank, state.order, step))
@@ -271,14 +274,12 @@ def _joined(turn: Turn, step: StepState) -> bool:
     return False
 
 
-def _expand(turn: Turn, step: StepState) -> None:
-    state, foreach = turn.state, step.node.foreach
+def _expand(turn: Turn, step: StepState, foreach: Template | Args) -> None:
+    state = turn.state
     if isinstance(foreach, Args):
         value: object = decode(foreach.fill(lambda hole: fill_hole(state, step, hole)))["items"]
-    elif foreach is not None:
-        value = foreach.render(resolver(state, step))
     else:
-        return
+        value = foreach.render(resolver(state, step))
     if not isinstance(value, list):
         raise _foreach_error(step, f"foreach needs a list, this is {type(value).__name__}")
     items = cast("list[object]", value)
@@ -364,7 +365,7 @@ def _start_next(turn: Turn, gate: Gate) -> bool:
         if not _start(turn, step):
             gate.give(step.node)
             return True  # it failed, which may have freed others
-    return bool(state.fresh or state.closing or state.heard)
+    return False
 
 
 def _emit_started(turn: Turn, step: StepState, raw: bytes) -> None:

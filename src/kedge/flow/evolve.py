@@ -173,14 +173,14 @@ def _step_started(state: RunState, event: ev.StepStarted) -> None:
     if not step.started_at:
         step.started_at = state.at
     scope = step.node.scope
-    if scope is None and step.items is None:
-        state.running += 1
-        state.calls += 1
-    elif event.cause == ev.AGAIN:
+    if event.cause == ev.AGAIN:
         go_on_inside(state, step)
     elif scope is not None:
         step.generation = event.generation
         open_inner(state, step, scope)
+    else:
+        state.running += 1
+        state.calls += 1
 
 
 def _step_succeeded(state: RunState, event: ev.StepSucceeded) -> None:
@@ -195,14 +195,13 @@ def _step_succeeded(state: RunState, event: ev.StepSucceeded) -> None:
 
 def _round_ended(state: RunState, event: ev.RoundEnded) -> None:
     step = _move(state, event)
-    value = _stored(event.result, event.blob)
+    value: Stored = event.blob or bytes(event.result)
     loop = step.node.step.loop
     keep_all = loop is not None and loop.collect == "all"
-    if value is not None:
-        if step.rounds is None or not keep_all:
-            step.rounds = [value]
-        else:
-            step.rounds.append(value)
+    if step.rounds is None or not keep_all:
+        step.rounds = [value]
+    else:
+        step.rounds.append(value)
     _span(step, state.at, "done")
     step.iteration = event.iteration + 1
     step.attempt = 0

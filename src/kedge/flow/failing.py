@@ -37,6 +37,12 @@ def ask_what_to_do(turn: Turn, step: StepState, message: str) -> None:
     )
 
 
+def backoff_s(step: StepState) -> float:
+    """How long its next attempt is waited for: doubles with each one, up to a maximum."""
+    retry = step.node.retry
+    return min(retry.backoff_s * 2.0 ** (step.attempt - 1), retry.max_backoff_s)
+
+
 def _first(step: StepState) -> StepState:
     """The step that it stands in for, itself if none."""
     while step.node.fallback_for >= 0:

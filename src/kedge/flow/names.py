@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kedge.base.codec import decode, encode
+from kedge.base.errors import InternalError
 from kedge.flow.render import Hole
 from kedge.flow.state import RunState, ScopeState, StepState, Stored
 from kedge.flow.words import Outcome
@@ -101,19 +102,25 @@ def _results(state: RunState, step: StepState) -> Any:
 
 
 def _item(state: RunState, step: StepState, name: str) -> Any:
+    instance = _instance(step)
+    return instance.index if name == "index" else decode(item_bytes(state, instance))
+
+
+def _instance(step: StepState) -> StepState:
+    """The instance of a foreach that `step` is, or is inside of."""
     found: StepState | None = step
     while found is not None:
         if found.owner is not None:
-            return found.index if name == "index" else decode(item_bytes(state, found))
+            return found
         found = found.scope.owner
-    raise Absent(name, "there is no foreach around this step")
+    raise Absent("item", "there is no foreach around this step")
 
 
 def item_bytes(state: RunState, step: StepState) -> bytes:
     """The item that this instance of a foreach was made for."""
     owner = step.owner
     if owner is None or owner.items_value is None:
-        raise Absent("item", "there is no foreach around this step")
+        raise InternalError(f"step {step.path} is no instance of a foreach")
     if owner.items_split is None:
         owner.items_split = _split_list(bytes_of(state, owner.items_value))
     return bytes(owner.items_split[step.index])
@@ -138,7 +145,7 @@ def fill_hole(state: RunState, step: StepState, hole: Hole) -> bytes:
             if _has(step, hole, dep):
                 return result_bytes(state, dep)
         elif hole == "item":
-            return _nearest_item(state, step)
+            return item_bytes(state, _instance(step))
     resolve = resolver(state, step)
     if step.node.join != "all":
         return _with_nulls(hole, resolve)
@@ -166,15 +173,6 @@ def _with_nulls(hole: Hole, resolve: Callable[[str], Any]) -> bytes:
     if hole.whole is not None and parts[0] == "null":
         return b"null"
     return encode(Template(parts, hole.whole).render(resolve))
-
-
-def _nearest_item(state: RunState, step: StepState) -> bytes:
-    found: StepState | None = step
-    while found is not None:
-        if found.owner is not None:
-            return item_bytes(state, found)
-        found = found.scope.owner
-    raise Absent("item", "there is no foreach around this step")
 
 
 def render_args(state: RunState, step: StepState) -> bytes:

@@ -162,7 +162,7 @@ class Scope:
             else:
                 outer.append(place)
         node.deps, node.outer = tuple(own), tuple(outer)
-        if node.join != "any" and node.args.plain and all(hole in self.by_id for hole in node.args.holes):
+        if node.join != "any" and all(hole in self.by_id for hole in node.args.holes):
             node.holes = tuple(self.by_id[hole] for hole in node.args.holes if isinstance(hole, str))
         if node.step.fallback_for is not None:
             node.fallback_for = self.by_id[node.step.fallback_for]
@@ -315,6 +315,6 @@ def _rank(scopes: list[Scope]) -> None:
             keys.append((-node.step.priority, -(base + rest), len(keys), node))
             if node.scope is not None:
                 after[node.scope] = base + rest - node.weight_s
-    keys.sort(key=lambda key: key[:3])
+    keys.sort()
     for rank, key in enumerate(keys):
         key[3].rank = rank

@@ -22,6 +22,7 @@ class Reach:
         found = {*patch.change, *patch.rewire}
         for path in (*patch.change, *patch.remove):
             found.update(self._readers(path))
+        found.update(path.rpartition("/")[0] for path in patch.remove if "/" in path)  # it may be empty now
         for addition in patch.add:
             path = f"{addition.into}/{addition.step.id}" if addition.into else addition.step.id
             todo = [(path, addition.step)]

@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-from kedge.base.codec import MAX_DEPTH, encode, encode_plain
-from kedge.base.errors import BadInput
+from kedge.base.codec import encode, encode_plain
 from kedge.plan.expr import Template, parse_template
 
 # A whole string that is one plain name. The quote must be a real one (no backslash before it), and
@@ -26,15 +25,13 @@ Hole = str | Template
 class Args:
     """A compiled value: `pieces[0] hole[0] pieces[1] hole[1] … pieces[n]`."""
 
-    __slots__ = ("constant", "holes", "names", "pieces", "plain")
+    __slots__ = ("constant", "holes", "names", "pieces")
 
     def __init__(self, pieces: list[bytes], holes: list[Hole]) -> None:
         self.pieces = pieces
         self.holes = holes
         self.constant: bytes | None = None if holes else pieces[0]
         templates = [hole for hole in holes if not isinstance(hole, str)]
-        self.plain = not templates
-        """Every hole is just a name."""
         names = dict.fromkeys(hole for hole in holes if isinstance(hole, str))
         for template in templates:
             names.update(dict.fromkeys(template.names))
@@ -61,38 +58,29 @@ def compile_args(value: dict[str, Any]) -> Args:
         return Args(cut[::2], [name.decode("ascii") for name in cut[1::2]])
     pieces: list[bytes] = [b""]
     holes: list[Hole] = []
-    _emit(value, pieces, holes, 0)
+    _emit(value, pieces, holes)
     return Args(pieces, holes)
 
 
-def _emit(value: Any, pieces: list[bytes], holes: list[Hole], depth: int) -> None:
+def _emit(value: Any, pieces: list[bytes], holes: list[Hole]) -> None:
     """Write `value` as canonical JSON into the last piece, starting a new piece after each hole."""
-    if depth > MAX_DEPTH:
-        raise BadInput(f"arguments are nested deeper than {MAX_DEPTH}", code="too_deep")
     if isinstance(value, dict):
         pieces[-1] += b"{"
         entries = cast("dict[str, Any]", value)
         for count, key in enumerate(sorted(entries)):
             pieces[-1] += (b"," if count else b"") + encode(key) + b":"
-            _emit(entries[key], pieces, holes, depth + 1)
+            _emit(entries[key], pieces, holes)
         pieces[-1] += b"}"
     elif isinstance(value, list | tuple):
         pieces[-1] += b"["
         for count, item in enumerate(cast("list[Any]", value)):
             pieces[-1] += b"," if count else b""
-            _emit(item, pieces, holes, depth + 1)
+            _emit(item, pieces, holes)
         pieces[-1] += b"]"
     elif isinstance(value, str) and "${" in value:
         template = parse_template(value)
-        if not template.names and template.whole is None:  # only an escaped `$${`
-            pieces[-1] += encode(template.render(_no_names))
-            return
         simple = template.whole.simple if template.whole is not None else None
         holes.append(simple.root if simple is not None and not simple.keys else template)
         pieces.append(b"")
     else:
         pieces[-1] += encode(value)
-
-
-def _no_names(name: str) -> Any:
-    raise KeyError(name)

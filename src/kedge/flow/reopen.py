@@ -190,12 +190,11 @@ def _go_on(state: RunState, step: StepState) -> None:
 
 def go_on_inside(state: RunState, step: StepState) -> None:
     """A composite or foreach step is taken up where it was."""
-    if step.items is None:
-        if step.inner is not None:
-            _reopen_scope(state, step.inner)
+    if step.inner is not None:
+        _reopen_scope(state, step.inner)
         return
     again: list[StepState] = []
-    for item in step.items:
+    for item in step.items or ():
         if _is_to_do(item):
             _take_back(state, item, again)
     for item in again:

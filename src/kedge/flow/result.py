@@ -254,7 +254,7 @@ class RunResult:
         groups: list[list[str]] = []
         busy_until = -1
         for start, end, path in spans:
-            if start >= busy_until or not groups:
+            if start >= busy_until:
                 groups.append([])
             groups[-1].append(path)
             busy_until = max(busy_until, end)

@@ -30,8 +30,6 @@ def open_scope(state: RunState, scope: ScopeState) -> None:
             free.append(step)
     for step in free:
         let_go(state, step)
-    if not scope.steps:
-        state.closing.append(owner)
 
 
 def add_missing(state: RunState, scope: ScopeState) -> list[StepState]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from heapq import heapify, heappush
 
 from kedge.flow.questions import void
-from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.state import RunState, StepState
 from kedge.flow.words import Outcome, StepStatus
 
 _DONE = Outcome.DONE
@@ -71,7 +71,6 @@ def start_early(state: RunState, waiter: StepState) -> None:
     target = waiter.node.fallback_for
     armed = target < 0 or waiter.scope.steps[target].status is StepStatus.FAILED
     if waiter.status is StepStatus.PENDING and armed:
-        waiter.troubled = True
         waiter.missed = frozenset(name for name in waiter.node.places if waiter.needed(name).outcome is None)
         unblock(state, waiter)
 
@@ -87,17 +86,11 @@ def count_settled(state: RunState, step: StepState, outcome: Outcome) -> None:
     state.settled += 1
     owner = step.owner
     if owner is None:
-        _close(state, step.scope)
+        step.scope.open -= 1  # it is cancelled, and so is the run: what it is in comes to nothing more
         return
     owner.open -= 1
     if not owner.open:
         state.closing.append(owner)
-
-
-def _close(state: RunState, scope: ScopeState) -> None:
-    scope.open -= 1
-    if not scope.open:
-        state.closing.append(scope.owner)
 
 
 def _release(state: RunState, fallback: StepState) -> None:
