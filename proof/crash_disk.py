@@ -161,9 +161,12 @@ def read_ledger(folder: Path) -> list[Told]:
     return found
 
 
-def key_of(run_id: str, path: str, generation: int, iteration: int) -> str:
-    """The key under which a call is made."""
-    text = f"{run_id}\n{path}\n{generation}\n{iteration}"
+def key_of(run_id: str, event: dict[str, Any]) -> str:
+    """The key under which the call that an event announces is made."""
+    path, generation, iteration = event["path"], event.get("generation", 0), event.get("iteration", 0)
+    args = json.dumps(event.get("args"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    given = event.get("args_hash") or hashlib.sha256(args.encode()).hexdigest()
+    text = f"{run_id}\n{path}\n{generation}\n{iteration}\n{given}"
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -191,7 +194,7 @@ class Calls:
             path = event.get("path", "")
             match event["kind"]:
                 case "StepStarted":
-                    last[path] = key_of(run_id, path, event.get("generation", 0), event.get("iteration", 0))
+                    last[path] = key_of(run_id, event)
                     self.started.add(last[path])
                     if keeps and ("args" in event or "args_hash" in event):
                         self.made.add(last[path])

@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from kedge.base.codec import encode
+from kedge.base.codec import digest, encode
 from kedge.base.errors import NotDone
 from kedge.base.failpoints import armed, reach
 from kedge.base.limits import Limits
@@ -275,8 +275,8 @@ class Attempts:
         def key() -> str:
             # The arguments are part of it: a step that is tried again after its plan was changed, or with
             # what a person wrote instead, makes another call, and must not be given the first one's result.
-            text = f"{run_id}\n{attempt.path}\n{generation}\n{iteration}\n"
-            return hashlib.blake2b(text.encode() + args, digest_size=16).hexdigest()
+            text = f"{run_id}\n{attempt.path}\n{generation}\n{iteration}\n{digest(args)}"
+            return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
         return Context(attempt, run_id, attempt.path, step.attempt, key)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, NotOwner, Refused, RunConflict
 from kedge.control.run import Run
+from kedge.flow.commands import Signal
 from kedge.flow.state import Question
 from kedge.flow.words import ENDED
 from kedge.plan.model import Plan
@@ -97,7 +98,9 @@ class Caller:
     async def _attend(self, run: Run) -> None:
         if self.luck.randrange(2):
             run.subscribe(self._callback())
-        helpers = [asyncio.create_task(work) for work in (self._follow(run), self._be_there(run))]
+        helpers = [
+            asyncio.create_task(work) for work in (self._follow(run), self._be_there(run), self._signal(run))
+        ]
         try:
             while (result := await run.result()).status not in ENDED:
                 self._news.clear()
@@ -189,6 +192,17 @@ class Caller:
             return options[0], None
         answer = luck.choice(options)
         return answer, 7 if answer == "done" else None
+
+    async def _signal(self, run: Run) -> None:
+        """What steps wait for from outside happens, sooner or later."""
+        while True:
+            await asyncio.sleep(self.luck.choice([0.3, 5.0, 1800.0]))
+            for name in [name for name in run.state.listeners if run.state.listening]:
+                after_seq = len(self.world.disk.entries(self.run_id))
+                with contextlib.suppress(KedgeError):
+                    if (await run.send(Signal(name=name, data=1))).taken:
+                        self._told(f"the signal {name}", "SignalReceived", after_seq, name=name)
+                    self._news.set()
 
     async def _unpause(self, run: Run) -> None:
         await asyncio.sleep(self.luck.choice([0.0, 1.0, 60.0]))

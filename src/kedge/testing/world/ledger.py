@@ -35,7 +35,7 @@ class Ledger:
         life = self._world.lives[run_id]
         effect = life.effect_of(path)
         if effect in NEEDS_DISK:
-            self._with_effect(life, epoch, path, attempt, key)
+            self._with_effect(life, epoch, path, attempt, (key, given))
         # A call that did not wait for the disk may be another one than the disk knows of, if what it is in
         # began anew; and one of a driver that was replaced knows nothing of what came after it.
         if epoch == life.epoch and (effect in NEEDS_DISK or "/" not in path):
@@ -48,7 +48,10 @@ class Ledger:
     def _say(self, law: str, text: str) -> None:
         self._world.blame(law, text)
 
-    def _with_effect(self, life: Life, epoch: int, path: str, attempt: int, key: str) -> None:
+    def _with_effect(
+        self, life: Life, epoch: int, path: str, attempt: int, made: tuple[str, dict[str, Any]]
+    ) -> None:
+        key, given = made
         track = life.tracks.get(path)
         if not life.starts[path, epoch]:
             self._say("I3 intent first", f"{life.run_id}: {path} is called before its start is on disk")
@@ -64,7 +67,7 @@ class Ledger:
             self._say(
                 "I3 intent first", f"{life.run_id}: {path} is called for attempt {attempt}, not on disk"
             )
-        means = (life.run_id, path, track.generation, track.iteration)
+        means = (life.run_id, path, track.generation, track.iteration, repr(sorted(given.items())))
         if self._keys.setdefault(key, means) != means:
             self._say("I3 keys", f"{life.run_id}: {path} has the key of {self._keys[key]}")
         if self._keys.setdefault("/".join(map(str, means)), (key,)) != (key,):

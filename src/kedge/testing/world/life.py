@@ -21,6 +21,8 @@ Blame = Callable[[str, str], None]
 _INSTANCE = re.compile(r"\[\d+\]|#\d+")
 _NAME = re.compile(r"\$\{([a-z][a-z0-9_]*)\}")
 _decode = msgspec.json.decode
+ABOUT_A_STEP = {"in_doubt", "approval", "failed"}
+"""Questions for which one step waits, and not the run."""
 _ENDS = {"StepSucceeded", "StepFailed", "StepSkipped", "StepCancelled"}
 DEFAULT_PARALLEL = 16
 DEFAULT_CALLS = 1_000_000
@@ -80,6 +82,8 @@ class Life:
         self._paused = self._cancelling = False
         self._blocked: set[str] = set()
         self._questions: dict[str, dict[str, Any]] = {}
+        self._waived: set[str] = set()
+        """Failed steps without which the run goes on."""
         self._decided = ""
         """The step about which somebody just said to try again."""
         limits = plan.get("limits", {})
@@ -236,6 +240,21 @@ class Life:
         track = self._track(event["path"])
         track.open, track.may_start = False, True
 
+    def _on_Reopened(self, event: dict[str, Any]) -> None:  # noqa: N802
+        """Somebody wants a failed step tried again: how it failed is known."""
+        path = event["path"]
+        for one, track in self.tracks.items():
+            if track.end == "StepSkipped":
+                track.skipped_then = True
+            elif track.end == "StepFailed" and (
+                one == path or one.startswith((f"{path}/", f"{path}#", f"{path}["))
+            ):
+                track.end, track.may_start = "", True
+
+    def _on_FailureSettled(self, event: dict[str, Any]) -> None:  # noqa: N802
+        if event.get("waived"):
+            self._waived.add(event["path"])
+
     def _on_Discovered(self, event: dict[str, Any]) -> None: ...  # noqa: N802
 
     # --- the run
@@ -274,7 +293,7 @@ class Life:
         if id_ in self._questions:
             self._say("questions", f"question {id_} is asked twice")
         self._questions[id_] = event
-        if event["reason"] != "in_doubt":
+        if event["reason"] not in ABOUT_A_STEP:
             self._blocked.add(id_)
 
     def _on_QuestionAnswered(self, event: dict[str, Any]) -> None:  # noqa: N802
@@ -309,9 +328,18 @@ class Life:
         if not any(self._track(id_).end == "StepSucceeded" for id_ in self._roots):
             self._say("no silent success", "the run is done, and nothing was")
 
+    def _gone_without(self, id_: str) -> bool:
+        while id_:
+            if id_ in self._waived:
+                return True
+            id_ = self._fallbacks.get(id_, "")
+        return False
+
     def _came_well(self, id_: str) -> bool:
         track, step = self._track(id_), self.steps[id_]
         if track.end in ("StepSucceeded", "StepSkipped") or step.get("on_error") == "continue":
+            return True
+        if self._gone_without(id_):
             return True
         return "fallback_for" in step or self._stood_in(id_)  # of a fallback, its target counts
 
