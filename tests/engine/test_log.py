@@ -2,6 +2,7 @@
 
 import pytest
 
+from kedge.base.clock import SystemClock
 from kedge.base.codec import digest
 from kedge.engine.log import RunLog
 from kedge.flow.events import PlanAdopted
@@ -10,7 +11,7 @@ from kedge.journal.entry import Lease, verify
 
 @pytest.fixture
 def log():
-    return RunLog(Lease("r", 1), 0, 0, 0)
+    return RunLog(Lease("r", 1), 0, 0, 0, SystemClock())
 
 
 def event(version):

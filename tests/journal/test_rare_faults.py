@@ -13,8 +13,9 @@ from kedge.journal import ownership, sqlite_file
 from kedge.journal.db import connect
 from kedge.journal.memory import MemoryJournal
 from kedge.journal.opening import open_journal
+from kedge.journal.rows import _has_last
 from kedge.journal.schema import migrate
-from kedge.journal.sqlite import SqliteJournal, _has_last
+from kedge.journal.sqlite import SqliteJournal
 from kedge.testing.journal_kit import Driver
 
 

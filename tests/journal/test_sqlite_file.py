@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from kedge.base.errors import StoreDamaged, StoreError
-from kedge.journal import sqlite, sqlite_file
+from kedge.journal import rows, sqlite_file
 from kedge.journal.sqlite import SqliteJournal
 from kedge.journal.sqlite_file import sqlite_safe
 from kedge.testing.journal_kit import Driver
@@ -299,7 +299,7 @@ def test_a_value_that_is_too_big_is_refused(open_sqlite):
 
 def test_a_run_has_room_for_so_many_events_only(open_sqlite, monkeypatch):
     """One more would have the number of another run's first event."""
-    monkeypatch.setattr(sqlite, "_SEQ_MAX", 5)
+    monkeypatch.setattr(rows, "SEQ_MAX", 5)
     driver = Driver(open_sqlite())
     driver.write(5)
     with pytest.raises(StoreError, match="at most 5 events"):

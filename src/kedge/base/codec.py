@@ -39,6 +39,8 @@ MAX_DEPTH = 64
 def encode(value: Any, *, max_depth: int = MAX_DEPTH, root: str = "$") -> bytes:
     """Canonical bytes of `value`, or NotSerializable that names the part that cannot be stored."""
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if kind is int and _INT_MIN <= value <= _INT_MAX:
+        return _encode(value)
     if kind not in _PLAIN and not is_plain(value, max_depth):
         value = _checked(value, max_depth, root)
     try:

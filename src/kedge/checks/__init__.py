@@ -12,6 +12,7 @@ from __future__ import annotations
 from kedge.checks.change import Known, check_change
 from kedge.checks.check import check
 from kedge.checks.compare import Comparison, compare
+from kedge.checks.refusal import insist
 from kedge.checks.severity import STRICTNESS, Strictness
 from kedge.checks.unsupported import unsupported
 
@@ -23,5 +24,6 @@ __all__ = [
     "check",
     "check_change",
     "compare",
+    "insist",
     "unsupported",
 ]

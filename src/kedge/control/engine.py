@@ -15,7 +15,7 @@ from kedge._version import __version__
 from kedge.base.clock import Clock, SystemClock
 from kedge.base.codec import digest
 from kedge.base.collector import collector_paused
-from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, NotOwner, RunConflict, StoreDamaged
+from kedge.base.errors import BadInput, KedgeError, NotFound, RunConflict, StoreDamaged
 from kedge.base.failpoints import armed, reach
 from kedge.base.ids import new_run_id
 from kedge.base.ids import run_id as checked_run_id
@@ -25,7 +25,7 @@ from kedge.control.follow import Callback, check_callback
 from kedge.control.inputs import complete_inputs
 from kedge.control.listing import Line, RunInfo, headline, info
 from kedge.control.reading import Reader
-from kedge.control.retention import Pruned, Retention, chosen
+from kedge.control.retention import Pruned, Retention, prune
 from kedge.control.run import Run
 from kedge.control.salvage import Found, Salvage, examine, hold, refuse_whole, write
 from kedge.engine.attempts import Workshop
@@ -222,18 +222,11 @@ class Engine:
         return run
 
     def _refuse_faults(self, plan: Plan) -> None:
-        from kedge.checks import check, unsupported  # not needed to resume a run, and a third of the import
+        # Not needed to resume a run, and a third of the import.
+        from kedge.checks import check, insist, unsupported
 
         findings = check(plan, self.registry.catalog, limits=self.limits)
-        if findings.ok:
-            findings = unsupported(plan)
-        if not findings.ok:
-            count = len(findings.errors)
-            raise InvalidPlan(
-                f"the plan has {count} fault{'s' if count > 1 else ''}:\n"
-                + "\n".join(f"  {finding}" for finding in findings.errors),
-                findings,
-            )
+        insist(findings if not findings.ok else unsupported(plan))
 
     async def _known(self, run_id: str, plan_id: str, inputs: bytes) -> Run | None:
         """The run of that id, if there is one and it is of the same plan and inputs."""
@@ -465,29 +458,7 @@ class Engine:
 
     def prune(self, policy: Retention, *, dry_run: bool = False) -> Pruned:
         """Forget the runs that the policy gives up. One that is driven stays, whatever the policy says."""
-        journal = self._opened()
-        listed = self.runs()
-        gone: list[RunInfo] = []
-        kept: list[RunInfo] = []
-        for run in chosen(listed, policy, self._clock.now_ms()):
-            if run.driven or run.id in self._runs:
-                kept.append(run)
-                continue
-            if armed:
-                reach("control.prune.chosen")
-            try:
-                if not dry_run:
-                    journal.delete([run.id])
-            except NotOwner:  # somebody took it up after the list was made
-                kept.append(run)
-            else:
-                gone.append(run)
-        # Giving space back rewrites the file, and a run that is driven would have to wait for that.
-        idle = not (dry_run or self._runs or any(run.driven for run in listed))
-        if armed:
-            reach("control.prune.deleted")
-        freed = journal.vacuum() if gone and idle else 0
-        return Pruned(runs=tuple(gone), kept=tuple(kept), freed_bytes=freed)
+        return prune(self._opened(), self.runs(), self._runs, policy, self._clock.now_ms(), dry_run=dry_run)
 
     def stats(self) -> dict[str, Any]:
         """Facts on the store, for a health report."""

@@ -1,4 +1,4 @@
-"""Which runs of a store to forget: by age, by number, by status. A pure choice; the engine deletes.
+"""Which runs of a store to forget: by age, by number, by status.
 
 Contracts: without a word on status only runs that have ended are chosen; one that is driven never is.
 """
@@ -6,12 +6,14 @@ Contracts: without a word on status only runs that have ended are chosen; one th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import msgspec
 
-from kedge.base.errors import BadInput
+from kedge.base.errors import BadInput, NotOwner
+from kedge.base.failpoints import armed, reach
 from kedge.control.listing import RunInfo
+from kedge.engine.ports import Journal
 from kedge.flow.words import ENDED, RunStatus
 
 STATUSES = (*(str(status) for status in RunStatus), "damaged", "unknown")
@@ -59,6 +61,34 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     """Chosen, and kept because somebody drives them."""
     freed_bytes: int = 0
     """Given back to the file system."""
+
+
+def prune(
+    journal: Journal, listed: Sequence[RunInfo], live: Container[str], policy: Retention, now_ms: int,
+    *, dry_run: bool,
+) -> Pruned:  # fmt: skip
+    """Forget the runs that the policy gives up. One that is driven stays, whatever the policy says."""
+    gone: list[RunInfo] = []
+    kept: list[RunInfo] = []
+    for run in chosen(listed, policy, now_ms):
+        if run.driven or run.id in live:
+            kept.append(run)
+            continue
+        if armed:
+            reach("control.prune.chosen")
+        try:
+            if not dry_run:
+                journal.delete([run.id])
+        except NotOwner:  # somebody took it up after the list was made
+            kept.append(run)
+        else:
+            gone.append(run)
+    # Giving space back rewrites the file, and a run that is driven would have to wait for that.
+    idle = not (dry_run or any(run.driven or run.id in live for run in listed))
+    if armed:
+        reach("control.prune.deleted")
+    freed = journal.vacuum() if gone and idle else 0
+    return Pruned(runs=tuple(gone), kept=tuple(kept), freed_bytes=freed)
 
 
 def chosen(runs: Sequence[RunInfo], policy: Retention, now_ms: int) -> list[RunInfo]:

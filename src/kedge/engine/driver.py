@@ -15,13 +15,13 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import copy_context
 
-import msgspec
-
 from kedge.base.clock import Clock
 from kedge.base.errors import InternalError, KedgeError
 from kedge.base.failpoints import armed, reach
 from kedge.engine.attempts import Attempts, Workshop
 from kedge.engine.log import RunLog
+from kedge.engine.passing import PassingTime
+from kedge.engine.receipts import Receipt, refuse
 from kedge.engine.writer import MAX_BEHIND_EVENTS, Writer
 from kedge.flow.commands import Cancel, Command
 from kedge.flow.decide import decide
@@ -35,13 +35,6 @@ from kedge.flow.words import Failure, RunStatus, StepStatus
 _log = logging.getLogger("kedge.driver")
 
 NEEDS_NO_DISK = frozenset({"pure", "read"})
-
-
-class Receipt(msgspec.Struct):
-    """A command on its way: `decided` is done when it is applied and on disk, or refused."""
-
-    command: Command
-    decided: asyncio.Future[None]
 
 
 class Driver:
@@ -63,7 +56,6 @@ class Driver:
         self._writer = writer
         self._workshop = workshop
         self._gates = workshop.gates
-        self._clock = clock
         self._durable = durable
         self._loop = workshop.loop
         self._context = copy_context()
@@ -83,8 +75,7 @@ class Driver:
         self._run_alarm: asyncio.TimerHandle | None = None
         self._driven_since_s = self._loop.time() - driven_s
         """As if it had been driven without a break for as long as it was in all."""
-        self._time_ms: float = max(state.at, clock.now_ms())
-        self._looked_s = self._loop.time()
+        self._now_ms = PassingTime(clock, self._loop, state.at).now_ms
         self._resting_since_s: float | None = None
         """Since when only people can move it: that time does not count as used up."""
         self._version = state.version
@@ -164,7 +155,7 @@ class Driver:
         except Exception as error:
             self._on_lost(error)
             decided, self._decided = self._decided, []
-            _refuse(decided, error)
+            refuse(decided, error)
         finally:
             self._in_turn = False
         if self._held or self.state.end is not None:
@@ -221,7 +212,7 @@ class Driver:
         except InternalError:
             raise
         except KedgeError as refusal:
-            _refuse([self._decided.pop()], refusal)
+            refuse([self._decided.pop()], refusal)
 
     def _append(self, turn: Turn) -> None:
         log, state = self.log, self.state
@@ -282,19 +273,6 @@ class Driver:
         self.put(Ticked())
 
     # --- time
-
-    def _now_ms(self) -> int:
-        """The time of day, as long as it passes no slower than time does.
-
-        A clock that was ahead for a moment would otherwise hold every timer up until it gets there again.
-        """
-        now_s = self._loop.time()
-        passed_ms = (now_s - self._looked_s) * 1000
-        reckoned_ms = self._time_ms + passed_ms
-        if passed_ms >= 1:
-            self._looked_s = now_s
-            self._time_ms = reckoned_ms = max(self._clock.now_ms(), reckoned_ms)
-        return int(reckoned_ms)
 
     def _set_timer(self) -> None:
         at = None if self._stands_still else next_wake(self.state)
@@ -405,7 +383,7 @@ class Driver:
         self.stop_alarms()
         self._drop_held()
         self.attempts.cancel("its driver stopped")
-        _refuse([r for r in self._intake if type(r) is Receipt], error)
+        refuse([r for r in self._intake if type(r) is Receipt], error)
         for _, future in self._promised:
             if not future.done():
                 future.set_exception(error)
@@ -479,7 +457,7 @@ class Driver:
         self.stopped = True
         self.stop_alarms()
         stopped = KedgeError(f"run {self.state.run_id} is not driven here any more", code="stopped")
-        _refuse([r for r in self._intake if type(r) is Receipt], stopped)
+        refuse([r for r in self._intake if type(r) is Receipt], stopped)
         self._intake.clear()
         self._tell_idle()
         self._tell_followers()
@@ -506,12 +484,6 @@ class Driver:
         for alarm in (self._timer, self._run_alarm):
             if alarm is not None:
                 alarm.cancel()
-
-
-def _refuse(receipts: list[Receipt], error: Exception) -> None:
-    for receipt in receipts:
-        if not receipt.decided.done():
-            receipt.decided.set_exception(error)
 
 
 def _nothing() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from kedge.base.codec import digest
-from kedge.base.errors import InvalidPlan, NotFound, Refused
+from kedge.base.errors import NotFound, Refused
 from kedge.flow import events as ev
 from kedge.flow.program import Node, Scope
 from kedge.flow.state import RunState, StepState
@@ -185,20 +185,12 @@ def _running(state: RunState) -> list[str]:
 
 
 def _refuse_faults(state: RunState, plan: Plan, patch: Patch) -> None:
-    from kedge.checks import check_change, unsupported  # not needed to resume a run
+    from kedge.checks import check_change, insist, unsupported  # not needed to resume a run
     from kedge.flow.reach import Reach
 
     reach = Reach(state.program)
     findings = check_change(plan, reach.touched(patch), reach.known, state.program.catalog, state.limits)
-    if findings.ok:
-        findings = unsupported(plan)
-    if not findings.ok:
-        count = len(findings.errors)
-        raise InvalidPlan(
-            f"the plan would have {count} fault{'s' if count > 1 else ''}:\n"
-            + "\n".join(f"  {finding}" for finding in findings.errors),
-            findings,
-        )
+    insist(findings if not findings.ok else unsupported(plan), "the plan would have")
 
 
 def _new_tools(state: RunState, plan: Plan) -> dict[str, ev.ToolMark]:
