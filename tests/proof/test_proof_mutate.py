@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "proof"))
 
-from mutate import mutants  # noqa: E402
+from mutate import mutants
 
 
 @pytest.fixture(name="told")
