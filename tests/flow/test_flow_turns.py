@@ -164,3 +164,13 @@ def test_the_backoff_doubles_without_end_up_to_its_maximum():
         wait_s = min(0.001 * 2**number, 1e7)
         assert run.next_wake_ms - run.now_ms == int(wait_s * 1000)
         run.tick(run.next_wake_ms - run.now_ms)
+
+
+def test_what_has_waited_for_its_place_goes_before_what_is_less_urgent():
+    gate = Places({"narrow": 1})
+    run = ring(
+        step("x", "narrow", priority=9), step("a", "narrow", priority=5), step("y", priority=1), step("c"),
+        gate=gate, limits={"parallel": 2},
+    )  # fmt: skip
+    assert run.calls == ["x", "y"]
+    assert run.finish("x").calls == ["y", "a"]
