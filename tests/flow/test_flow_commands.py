@@ -249,3 +249,14 @@ def test_a_step_that_comes_takes_the_limits_of_its_tool():
     run.send("inject", step=made("b", tool="disk"))
     node = run.step("b").node
     assert (node.effect, node.resources, node.bounded) == ("read", ("disk",), True)
+
+
+@pytest.mark.parametrize(("reason", "said"), [("late", "somebody said so: late"), ("", "somebody said so")])
+def test_a_step_that_was_skipped_on_command_tells_why(reason, said):
+    run = ring(step("a"), step("b", after=["a"])).send("skip", step="b", reason=reason)
+    assert run.result.steps["b"].skipped_because == said
+
+
+def test_the_versions_of_the_plan_are_told_with_the_result():
+    run = ring(step("a")).send("set_goal", goal="other")
+    assert [one.number for one in run.result.versions] == [1, 2]

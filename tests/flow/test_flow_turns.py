@@ -144,3 +144,33 @@ def test_a_sleep_that_cannot_be_says_where_and_what_to_do():
     said = run.of(StepFailed, "nap")[0].error.message
     assert "nap" in said
     assert "pass a number within a year" in said
+
+
+# --- how long an attempt is waited for
+
+
+@pytest.mark.parametrize(("asked_s", "waited_ms"), [(1, 5_000), (30, 30_000), (86_400, 60_000)])
+def test_a_tool_that_names_a_time_is_believed_within_the_steps_own_bounds(asked_s, waited_ms):
+    run = ring(step("a", retry={"attempts": 2, "backoff_s": 5, "max_backoff_s": 60}))
+    run.fail("a", "rate_limited", retry_after_s=asked_s)
+    assert run.next_wake_ms == run.now_ms + waited_ms
+
+
+def test_the_backoff_doubles_without_end_up_to_its_maximum():
+    run = ring(step("a", retry={"attempts": 40, "backoff_s": 0.001, "max_backoff_s": 1e7}))
+    for number in range(36):
+        run.fail("a")
+        assert run.next_wake_ms is not None
+        wait_s = min(0.001 * 2**number, 1e7)
+        assert run.next_wake_ms - run.now_ms == int(wait_s * 1000)
+        run.tick(run.next_wake_ms - run.now_ms)
+
+
+def test_what_has_waited_for_its_place_goes_before_what_is_less_urgent():
+    gate = Places({"narrow": 1})
+    run = ring(
+        step("x", "narrow", priority=9), step("a", "narrow", priority=5), step("y", priority=1), step("c"),
+        gate=gate, limits={"parallel": 2},
+    )  # fmt: skip
+    assert run.calls == ["x", "y"]
+    assert run.finish("x").calls == ["y", "a"]
