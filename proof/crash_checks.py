@@ -108,6 +108,9 @@ def _broken_promises(acks: list[dict[str, Any]], disk: Disk, effects: dict[str, 
                 )
             case "ended":
                 good = any(e["kind"] == "RunEnded" and e["status"] == ack["status"] for e in events)
+            case "sent":
+                decided = "CommandTaken" if ack["taken"] else "CommandRefused"
+                good = [e["kind"] for e in events if e.get("key") == ack["key"]] == [decided]
             case "paused":
                 good = kinds.count("RunPaused") >= count["paused"]
             case "unpaused":

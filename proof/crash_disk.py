@@ -143,7 +143,7 @@ def _faults(stored: list[Stored], blobs: dict[str, bytes]) -> Iterator[str]:
         if entry.epoch < epoch + (event["kind"] == "RunResumed"):
             yield f"I5: event {due}, {event['kind']}, is of epoch {entry.epoch}, after one of {epoch}"
         epoch = entry.epoch
-        named = [event.get("plan"), (event.get("blob") or {}).get("sha")]
+        named = [None if "patch" in event else event.get("plan"), (event.get("blob") or {}).get("sha")]
         yield from (
             f"event {due} names blob {sha}, which is not there" for sha in named if sha and sha not in blobs
         )

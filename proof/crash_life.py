@@ -211,7 +211,10 @@ class Life:
                 await run.unpause(by="anna")
                 self.ack("unpaused")
             for question, asked in result.questions.items():
-                answer = {"limit": "raise", "tool_changed": "go on"}.get(asked.reason, self._flow.doubt)
+                answers = {
+                    "limit": "raise", "tool_changed": "go on", "approval": "approve", "failed": "skip",
+                }  # fmt: skip
+                answer = answers.get(asked.reason, self._flow.doubt)
                 await run.answer(question, answer, by="anna")
                 self.ack("answered", run="r", question=question, answer=answer)
 
@@ -231,8 +234,12 @@ async def warm_up() -> None:
 
 def drawn(state: RunState) -> str:
     """A state as text, the same for all that are equal."""
-    plain = msgspec.to_builtins(picture(state, state.at), enc_hook=repr)
+    plain = msgspec.to_builtins(picture(state, state.at), enc_hook=_as_text)
     return json.dumps(_with_plain_numbers(plain), sort_keys=True)
+
+
+def _as_text(value: Any) -> str:
+    return bytes(value).decode() if isinstance(value, msgspec.Raw) else repr(value)
 
 
 def _with_plain_numbers(value: Any) -> Any:

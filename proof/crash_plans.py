@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import apsw
+from crash_steering import APPROVED, CHANGED, FAILING, SIGNALLED, TRIED_AGAIN, changed, signalled, tried_again
 
 import kedge
 
@@ -328,6 +329,11 @@ WORKFLOWS: dict[str, Workflow] = {
     "damaged_neighbour": Workflow(chain("put"), before=_old_run, after=_spoil_old, weight=2),
     "deleted": Workflow(chain("pay"), before=_old_run, after=_delete_old, weight=2),
     "pruned": Workflow(chain("pay"), before=_old_run, after=_prune_old, weight=2),
+    "signal": Workflow(SIGNALLED, act=signalled),
+    "changed": Workflow(CHANGED, act=changed),
+    "approval": Workflow(APPROVED),
+    "failure_asked": Workflow(FAILING),
+    "tried_again": Workflow(TRIED_AGAIN, act=tried_again),
     "process": Workflow(chain("put", "far_think", "far_think"), weight=1),
     "process_effect": Workflow(chain("far_pay", "put"), weight=1),
     "process_timeout": Workflow(

@@ -57,7 +57,7 @@ def test_a_place_costs_a_look_and_no_call_when_nothing_is_armed():
             if not (isinstance(inside, ast.If) and getattr(inside.test, "id", "") == "armed"):
                 bare.append(f"{path.name}:{call.lineno} {ast.literal_eval(call.args[0])}")
     assert bare == [
-        "sqlite.py:" + text for text in [b.partition(":")[2] for b in bare if "append.event" in b]
+        "rows.py:" + text for text in [b.partition(":")[2] for b in bare if "append.event" in b]
     ], "only the rows that are made when something is armed need no look of their own"
     assert len(bare) == 1
 

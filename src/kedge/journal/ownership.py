@@ -174,10 +174,11 @@ def _lock_file(path: str) -> int | None:
             continue
         try:
             locked = _try_lock(fd)
-            if locked and armed:
-                reach("locks.take.locked")
-            if locked and _is_at(fd, path):
-                return fd
+            if locked:
+                if armed:
+                    reach("locks.take.locked")
+                if _is_at(fd, path):
+                    return fd
         except BaseException:
             os.close(fd)
             raise

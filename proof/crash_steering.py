@@ -1,0 +1,70 @@
+"""Workflows of the crash matrix whose run is steered: commands with keys, approvals, signals.
+
+Every command has a key, and is sent again by each life until its receipt is written down: the run must
+take it once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import kedge
+from kedge import commands
+
+if TYPE_CHECKING:
+    from crash_plans import Client
+
+
+async def send(client: Client, run: kedge.Run, command: Any) -> None:
+    """Send it, unless it is known to have been decided on; write down that it was."""
+    if client.acked("sent", key=command.key) or run.state.ended:
+        return
+    decision = await run.send(command)
+    if decision.code != "run_ended":
+        client.ack("sent", run="r", key=command.key, taken=decision.taken)
+
+
+async def signalled(client: Client, run: kedge.Run) -> None:
+    """What the run waits for happens."""
+    await send(client, run, commands.Signal(name="go", data={"n": 1}, key="s1"))
+
+
+async def changed(client: Client, run: kedge.Run) -> None:
+    """A step more, one that is refused, and what the run waits for."""
+    step = kedge.Step(id="more", tool="pay", after=("s0",))
+    await send(client, run, commands.Inject(step=step, key="i1", by="anna"))
+    await send(client, run, commands.Inject(step=step, key="i2", by="ben"))
+    await send(client, run, commands.Signal(name="go", key="s1"))
+
+
+async def tried_again(client: Client, run: kedge.Run) -> None:
+    """What failed is mended, and tried again."""
+    while not (run.state.steps["b"].status == "failed" or run.state.ended or client.acked("sent", key="r1")):  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)
+    Path("mended").touch()  # noqa: ASYNC240 - nothing to wait for
+    if run.state.steps["b"].status == "failed":
+        await send(client, run, commands.Retry(step="b", key="r1"))
+    await send(client, run, commands.Signal(name="go", key="s1"))
+
+
+def wait(id_: str, *after: str) -> dict[str, Any]:
+    """A step that waits for the signal `go`."""
+    return {"id": id_, "wait": {"signal": "go"}, "after": list(after)}
+
+
+def call(id_: str, tool: str, *after: str, **more: Any) -> dict[str, Any]:
+    """A step that calls a tool."""
+    return {"id": id_, "tool": tool, "after": list(after), **more}
+
+
+SIGNALLED = [call("s0", "put"), wait("w", "s0"), call("last", "pay", "w")]
+CHANGED = [call("s0", "put"), wait("w"), call("last", "put", "s0", "w")]
+APPROVED = [call("s0", "put"), call("s1", "pay", "s0", approval={"ask": "Pay?"}), call("s2", "put", "s1")]
+FAILING = [
+    call("s0", "put"),
+    call("s1", "mended", "s0", on_error="ask"),
+    call("s2", "pay", "s1", join="settled"),
+]
+TRIED_AGAIN = [call("s0", "put"), call("b", "mended", "s0"), call("c", "pay", "b"), wait("w")]
