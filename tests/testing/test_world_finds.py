@@ -77,7 +77,7 @@ DEFECTS = {
     effects_in_flight_are_run_again: ("I3", 0),
     no_epoch_is_looked_at: ("I5", 400),
     nothing_is_synced: ("I1", 0),
-    a_full_store_forgets_what_it_was_given: ("I1", 0),
+    a_full_store_forgets_what_it_was_given: ("I3", 0),
 }
 """Which law each breaks, and the seed to begin with: the rarest shows in one life of a hundred."""
 
