@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -226,7 +226,7 @@ def _is_placed(finding: Finding, document: dict[str, Any]) -> None:
 def second_opinion(plan: Plan) -> Iterator[str]:
     """What is wrong with a plan, by a reader that shares no code with the first: ids, names, rings."""
     waits: dict[str, set[str]] = {}
-    todo: list[tuple[tuple[Step, ...], str, dict[str, str]]] = [(plan.steps, "", {})]
+    todo: list[tuple[Sequence[Step], str, dict[str, str]]] = [(plan.steps, "", {})]
     while todo:
         steps, prefix, outer = todo.pop()
         seen = {step.id: prefix + step.id for step in steps}

@@ -6,7 +6,7 @@ changed plan is checked like any plan, as far as the change reaches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -161,7 +161,7 @@ def _needless(state: RunState, plan: Plan, patch: Patch) -> Iterator[Finding]:
 
 def step_at(plan: Plan, path: str) -> Step | None:
     """The plan's step at a path."""
-    steps: tuple[Step, ...] | None = plan.steps
+    steps: Sequence[Step] | None = plan.steps
     step: Step | None = None
     for id_ in path.split("/"):
         step = next((one for one in steps or () if one.id == id_), None)

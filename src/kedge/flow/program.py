@@ -9,7 +9,7 @@ A child may name steps of outer scopes; it then waits for that step alone, not i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kedge.base.errors import InternalError
 from kedge.flow.render import Args, compile_args
@@ -247,7 +247,7 @@ def compile_plan(plan: Plan, catalog: Catalog, effects: Mapping[str, Effect] | N
     """Make a checked plan ready to run. `effects` are those a run began with: the stronger wins."""
     scopes: list[Scope] = []
     root = Scope(None, None)
-    todo: list[tuple[Scope, tuple[Step, ...]]] = [(root, plan.steps)]
+    todo: list[tuple[Scope, Sequence[Step]]] = [(root, plan.steps)]
     while todo:
         scope, steps = todo.pop()
         scopes.append(scope)

@@ -7,7 +7,7 @@ a patch leaves the steps it does not name the very same objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kedge.flow.program import Node, Program, Scope
@@ -36,7 +36,7 @@ class _Revision:
         self.program = program
         self.plan = plan
         self.effects = effects
-        self.todo: list[tuple[Scope, tuple[Step, ...]]] = [(program.root, plan.steps)]
+        self.todo: list[tuple[Scope, Sequence[Step]]] = [(program.root, plan.steps)]
         self.scopes: list[ScopeChange] = []
         self.changed: dict[Node, Step] = {}
 

@@ -23,8 +23,10 @@ from kedge.plan.parts import (
     OnError,
     Part,
     Retry,
+    Several,
     Step,
     Wait,
+    as_tuples,
 )
 from kedge.plan.schema import schema_of
 from kedge.plan.write import dump_plan
@@ -58,7 +60,7 @@ class Plan(Part, frozen=True, kw_only=True):
     """What it is for, in the words of whoever wants it."""
     inputs: dict[str, Input] = {}
     """Values that whoever starts the plan gives."""
-    steps: tuple[Step, ...]
+    steps: Several[Step]
     """What is to be done. Their order on paper means nothing."""
     context: dict[str, Any] = {}
     """Values that every step may read."""
@@ -70,6 +72,9 @@ class Plan(Part, frozen=True, kw_only=True):
     """Limits of this plan, tighter than the engine's."""
     metadata: dict[str, Any] = {}
     """Whatever others want to keep with the plan; nothing here reads it."""
+
+    def __post_init__(self) -> None:
+        as_tuples(self, ("steps",))
 
     @staticmethod
     def parse(document: str | bytes | dict[str, Any], limits: Limits = DEFAULT_LIMITS) -> Plan:

@@ -5,7 +5,7 @@ Ranges stand in the types, so reading, checking and the published schema can nev
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import Meta
@@ -23,6 +23,25 @@ Seconds = Annotated[float, Meta(ge=0, le=YEAR_S)]
 Timeout = Annotated[float, Meta(gt=0, le=YEAR_S)]
 
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence as Several
+else:
+
+    class Several:
+        """A tuple of any length. Who builds a plan in Python may give a list: `as_tuples` makes it one."""
+
+        def __class_getitem__(cls, kind: Any) -> Any:
+            return tuple[kind, ...]
+
+
+def as_tuples(part: msgspec.Struct, names: tuple[str, ...]) -> None:
+    """Lists that were given for these fields become tuples: a plan is frozen, and equal to what is read."""
+    for name in names:
+        value = getattr(part, name)
+        if type(value) is list:
+            msgspec.structs.force_setattr(part, name, tuple(cast("list[Any]", value)))
+
+
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Shared settings of every part: frozen, nothing unknown, defaults left out when written."""
 
@@ -36,8 +55,11 @@ class Retry(Part, frozen=True, kw_only=True):
     """Wait before the second attempt; doubled for each further one, up to `max_backoff_s`."""
     max_backoff_s: Seconds = 60.0
     """The longest wait."""
-    on: tuple[Category, ...] = ("transient", "timeout", "rate_limited")
+    on: Several[Category] = ("transient", "timeout", "rate_limited")
     """Failure categories that are worth another try."""
+
+    def __post_init__(self) -> None:
+        as_tuples(self, ("on",))
 
 
 class Loop(Part, frozen=True, kw_only=True):
@@ -121,11 +143,11 @@ class Step(Part, frozen=True, kw_only=True):
     """Wait for a signal from outside."""
     use: str | None = None
     """A plan kept elsewhere."""
-    steps: tuple[Step, ...] | None = None
+    steps: Several[Step] | None = None
     """Steps of its own: a composite."""
     args: dict[str, Any] = {}
     """What the tool is called with; `${…}` reads results and inputs."""
-    after: tuple[str, ...] = ()
+    after: Several[str] = ()
     """Steps to wait for whose results it does not read."""
     when: str | None = None
     """A condition: false skips the step."""
@@ -165,12 +187,16 @@ class Step(Part, frozen=True, kw_only=True):
     """A point worth telling. The end of a composite is one by itself."""
     estimate: Estimate | None = None
     """What it is expected to take: the basis for order and progress."""
-    resources: tuple[str, ...] = ()
+    resources: Several[str] = ()
     """Named resources of the engine that one attempt takes one unit of each."""
     speculate: bool | None = None
     """May it be started before it is known to be needed?"""
     metadata: dict[str, Any] = {}
     """Whatever others want to keep with the step; nothing here reads it."""
+
+    def __post_init__(self) -> None:
+        if list in (type(self.steps), type(self.after), type(self.resources)):
+            as_tuples(self, ("steps", "after", "resources"))
 
     @property
     def kind(self) -> Kind:

@@ -8,7 +8,7 @@ run cannot be changed, and only the run knows that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -71,7 +71,7 @@ class _Tree:
     def __init__(self, plan: Plan) -> None:
         self.findings: list[Finding] = []
         self.scopes: dict[str, dict[str, Step]] = {}
-        todo: list[tuple[str, tuple[Step, ...]]] = [("", plan.steps)]
+        todo: list[tuple[str, Sequence[Step]]] = [("", plan.steps)]
         while todo:
             prefix, steps = todo.pop()
             self.scopes[prefix] = {step.id: step for step in steps}
@@ -108,7 +108,7 @@ class _Tree:
     def fault(self, code: str, place: str, message: str, **more: Any) -> None:
         self.findings.append(Finding(code=code, path=place, message=message, **more))
 
-    def steps(self, prefix: str = "") -> tuple[Step, ...]:
+    def steps(self, prefix: str = "") -> Sequence[Step]:
         """The steps of a scope as they are now. What nobody touched stays the very same object."""
         found: list[Step] = []
         for id_, step in self.scopes[prefix].items():
@@ -263,7 +263,7 @@ def between(old: Plan, new: Plan, base: int = 0, why: str = "") -> Patch:
     add: list[Addition] = []
     remove: list[str] = []
     change: dict[str, dict[str, Any]] = {}
-    todo: list[tuple[str, tuple[Step, ...], tuple[Step, ...]]] = [("", old.steps, new.steps)]
+    todo: list[tuple[str, Sequence[Step], Sequence[Step]]] = [("", old.steps, new.steps)]
     while todo:
         prefix, before, after = todo.pop()
         were = {step.id: step for step in before}

@@ -73,7 +73,7 @@ _ABOUT_ITSELF = ("expect", "quality", "compensate")
 class Scopes:
     """All steps of a plan."""
 
-    def __init__(self, steps: tuple[Step, ...]) -> None:
+    def __init__(self, steps: Sequence[Step]) -> None:
         self.nodes: list[Node] = []
         self.top: dict[str, Node] = {}
         _collect(steps, self.nodes, self.top)
@@ -126,7 +126,7 @@ class Scopes:
         node.after, node.names, node.needs = after or _NOTHING, names, tuple(needs)
 
 
-def _collect(steps: tuple[Step, ...], nodes: list[Node], top: dict[str, Node]) -> None:
+def _collect(steps: Sequence[Step], nodes: list[Node], top: dict[str, Node]) -> None:
     """All steps in document order, parents before their children."""
     todo: list[tuple[Step, int, Node | None]] = []
     todo.extend((steps[i], i, None) for i in range(len(steps) - 1, -1, -1))

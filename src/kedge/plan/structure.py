@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -53,7 +53,7 @@ _FINDINGS_MAX = 1000
 
 def is_sound(plan: Any) -> bool:
     """True if ids and doers are right in a plan whose types are. Quick: every plan that is read comes by."""
-    todo: list[tuple[tuple[Step, ...], int]] = [(plan.steps, 1)]
+    todo: list[tuple[Sequence[Step], int]] = [(plan.steps, 1)]
     while todo:
         steps, depth = todo.pop()
         if depth > _DEEPEST:

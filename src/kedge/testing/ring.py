@@ -14,7 +14,7 @@ fold of those bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
 from kedge.base.codec import decode, encode
@@ -317,7 +317,7 @@ class Ring(Seen):
         return self
 
 
-def _all(steps: tuple[Step, ...]) -> list[Step]:
+def _all(steps: Sequence[Step]) -> list[Step]:
     found = list(steps)
     for step in found:  # grows
         found.extend(step.steps or ())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -293,7 +294,7 @@ def _is_optional(step: Step | None) -> bool:
     return step is not None and step.on_error == "continue"
 
 
-def _index(steps: tuple[Step, ...], found: dict[str, Step]) -> None:
+def _index(steps: Sequence[Step], found: dict[str, Step]) -> None:
     todo = [("", step) for step in steps]
     while todo:
         prefix, step = todo.pop()

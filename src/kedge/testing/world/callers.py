@@ -196,7 +196,8 @@ class Caller:
     async def _signal(self, run: Run) -> None:
         """What steps wait for from outside happens, sooner or later."""
         while True:
-            await asyncio.sleep(self.luck.choice([0.3, 5.0, 1800.0]))
+            soon = self.luck.choice([0.3, 5.0, 1800.0])
+            await asyncio.sleep(soon if run.state.listening else 12 * 3600.0)
             for name in [name for name in run.state.listeners if run.state.listening]:
                 after_seq = len(self.world.disk.entries(self.run_id))
                 with contextlib.suppress(KedgeError):
