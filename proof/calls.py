@@ -25,6 +25,8 @@ from typing import Any
 import apsw
 from facts import Fact
 from life import Life, again, live
+from spawning import ERRNOS as ERRNOS_OF_PROCESSES
+from spawning import failed_calls
 
 import kedge
 from kedge.base.errors import KedgeError, NotOwner, StoreDamaged, StoreError, StoreFull
@@ -380,7 +382,24 @@ def prove(count: int | None) -> Iterator[Fact]:
         not wrong,
         f"first: PYTHONPATH=src .venv/bin/python {wrong[0]}" if wrong else kinds,
     )
+    struck = list(_spawned())
+    broken = [f"proof/spawning.py {name}: {at}: {'; '.join(bad)}" for name, at, bad in struck if bad]
+    for one in broken:
+        print(f"  {one}", file=sys.stderr)
+    yield Fact(
+        "calls that failed once around a tool's process",
+        f"{len(struck)}, {len(broken)} after which something was wrong",
+        "0",
+        not broken,
+        f"first: PYTHONPATH=src .venv/bin/python {broken[0]}" if broken else "each to its clean pass",
+    )
     yield Fact("kinds of fault taken to a clean pass", f"{len(LANES) - len(todo)} of {len(LANES)}")
+
+
+def _spawned() -> Iterator[tuple[str, str, list[str]]]:
+    for name, number in ERRNOS_OF_PROCESSES.items():
+        for where, wrong in failed_calls(number):
+            yield name, where, wrong
 
 
 def case(name: str, n: int) -> tuple[Life, Strike]:

@@ -389,3 +389,14 @@ def test_a_corner_is_judged_as_it_should_be(name, catalog):
     tools = Catalog([*catalog, *MORE])
     assert [(one.code, one.path) for one in check(document, tools)] == expected
     assert {one.code for one in check(document, None)} <= {code for code, _ in expected}
+
+
+def test_an_item_where_there_is_none_leads_nowhere_and_is_told_once():
+    findings = check(plan(step(args={"x": "${item.path}"})), Catalog([of("anything")]))
+    assert [finding.code for finding in findings.errors] == ["misplaced_name"]
+
+
+def test_a_map_may_lack_what_it_need_not_have():
+    source = Whole({"type": "object", "properties": {"a": {"type": "integer"}}}, {})
+    target = Whole({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}, {})
+    assert not misfit(source, target)

@@ -199,8 +199,16 @@ class Child(asyncio.SubprocessProtocol):
 
 async def spawn(setting: Setting, result_bytes: int, on_ended: Callable[[Child], None]) -> Child:
     """Start a process. NotDone where the machine has no room for one."""
-    far_end, near_end = os.pipe()
-    lifeline = os.fdopen(near_end, "wb", buffering=0)  # the child closes it when it has ended
+    try:
+        far_end, near_end = os.pipe()
+    except OSError as error:
+        raise _no_room(error) from error
+    try:
+        lifeline = os.fdopen(near_end, "wb", buffering=0)  # the child closes it when it has ended
+    except BaseException:
+        os.close(near_end)
+        os.close(far_end)
+        raise
     try:
         _, child = await asyncio.get_running_loop().subprocess_exec(
             lambda: Child(setting, result_bytes, lifeline, on_ended),
@@ -216,11 +224,16 @@ async def spawn(setting: Setting, result_bytes: int, on_ended: Callable[[Child],
     except BaseException as error:
         lifeline.close()
         if isinstance(error, OSError):
-            raise NotDone(f"no process could be started for the tool: {error}") from error
+            raise _no_room(error) from error
         raise
     finally:
-        os.close(far_end)
+        with suppress(OSError):  # it is closed all the same, and there may be a process to look after
+            os.close(far_end)
     return child
+
+
+def _no_room(error: OSError) -> NotDone:
+    return NotDone(f"no process could be started for the tool: {error}")
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:

@@ -72,7 +72,7 @@ class Driver:
         """Who is to be told once an event is on disk."""
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at: int | None = None
-        self._run_alarm: asyncio.TimerHandle | None = None
+        self._run_alarm: asyncio.Handle | None = None
         self._driven_since_s = self._loop.time() - driven_s
         """As if it had been driven without a break for as long as it was in all."""
         self._now_ms = PassingTime(clock, self._loop, state.at).now_ms
@@ -94,7 +94,8 @@ class Driver:
         """Called once this driver can go on no more."""
         log.on_durable = self._on_durable
         log.on_lost = self._on_lost
-        self._watch_run_time()
+        # Not at once: what the run was taken up with comes first, also if its time is used up already.
+        self._run_alarm = self._loop.call_soon(self._watch_run_time)
 
     # --- in
 
@@ -310,7 +311,8 @@ class Driver:
             left_s = 1.0  # look again: the limit may be raised
         elif self._resting_since_s is not None:
             left_s = max(left_s, 1.0)
-        self._run_alarm = self._loop.call_later(left_s, self._watch_run_time)
+        # A rest smaller than the clock can tell would bring it back at the same moment, again and again.
+        self._run_alarm = self._loop.call_later(max(left_s, 0.01), self._watch_run_time)
 
     def _on_timer(self) -> None:
         if armed:
