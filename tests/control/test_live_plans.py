@@ -175,3 +175,17 @@ async def test_a_changed_plan_is_taken_up_as_it_was_changed(tools, tmp_path):
     async with kedge.Engine(tools.all, store=tmp_path / "k.db") as engine:
         result = await (await engine.resume("r")).result()
         assert result.steps["b"].result == 1
+
+
+async def test_a_refusal_with_a_key_is_told_when_it_is_on_disk_and_stays_one(tools, tmp_path):
+    step = kedge.Step(id="a", tool="quick")
+    async with kedge.Engine(tools.all, store=tmp_path / "k.db") as engine:
+        run = await engine.start(plan({"id": "a", "tool": "slow"}), run_id="r")
+        refused = await run.send(commands.Inject(step=step, key="k1"))
+        assert (refused.taken, refused.code) == (False, "duplicate_id")
+        kinds = [event.kind for event in engine.reader("r").news()]
+        assert kinds[-1] == "command_refused"
+        again = await run.send(commands.Inject(step=step, key="k1"))
+        assert again.code == "already_refused"
+        tools.go.set()
+        assert (await run.result()).ok

@@ -196,7 +196,7 @@ class Driver:
         if self._decided:
             decided, self._decided = self._decided, []
             for receipt in decided:
-                self._promise(receipt.decided)
+                self._promise(receipt.once_durable())
         if state.open_questions or state.paused or self._resting_since_s is not None:
             self._account_rest()
         if state.parked:
@@ -213,7 +213,10 @@ class Driver:
         except InternalError:
             raise
         except KedgeError as refusal:
-            refuse([self._decided.pop()], refusal)
+            if receipt.command.key:  # that it was refused stands in the log, and is told when it is on disk
+                receipt.refusal = refusal
+            else:
+                refuse([self._decided.pop()], refusal)
 
     def _append(self, turn: Turn) -> None:
         log, state = self.log, self.state

@@ -14,6 +14,21 @@ class Receipt(msgspec.Struct):
 
     command: Command
     decided: asyncio.Future[None]
+    refusal: Exception | None = None
+    """Why it was refused, if the log says so."""
+
+    def once_durable(self) -> asyncio.Future[None]:
+        """The future that is to be done when what was decided is on disk."""
+        if self.refusal is None:
+            return self.decided
+        durable: asyncio.Future[None] = self.decided.get_loop().create_future()
+        durable.add_done_callback(self._tell_refusal)
+        return durable
+
+    def _tell_refusal(self, durable: asyncio.Future[None]) -> None:
+        error = None if durable.cancelled() else durable.exception()
+        if not self.decided.done():
+            self.decided.set_exception(error or self.refusal or RuntimeError("refused"))
 
 
 def refuse(receipts: list[Receipt], error: Exception) -> None:
