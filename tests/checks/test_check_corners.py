@@ -398,5 +398,5 @@ def test_an_item_where_there_is_none_leads_nowhere_and_is_told_once():
 
 def test_a_map_may_lack_what_it_need_not_have():
     source = Whole({"type": "object", "properties": {"a": {"type": "integer"}}}, {})
-    target = Whole({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}, {})
+    target = Whole({"type": "object", "properties": {"b": {"type": "string"}, "a": {"type": "integer"}}}, {})
     assert not misfit(source, target)

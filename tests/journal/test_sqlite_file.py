@@ -17,6 +17,7 @@ from kedge.base.errors import StoreDamaged, StoreError
 from kedge.journal import rows, sqlite_file
 from kedge.journal.sqlite import SqliteJournal
 from kedge.journal.sqlite_file import sqlite_safe
+from kedge.testing.failpoints import counting
 from kedge.testing.journal_kit import Driver
 
 
@@ -334,3 +335,10 @@ def test_looking_whether_a_run_is_driven_does_not_keep_anybody_from_driving_it(p
     timer.join()
     ours.close()
     theirs.close()
+
+
+def test_there_is_a_named_place_after_each_event(open_sqlite):
+    driver = Driver(open_sqlite())
+    with counting() as passed:
+        driver.write(3)
+    assert passed["journal.append.event"] == 3

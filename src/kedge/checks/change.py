@@ -43,7 +43,7 @@ def check_change(
     To these belong the steps that read what is gone, or what gives something else now.
     """
     tree = _Tree(plan)
-    focus = {path for path in changed if tree.get(path) is not None}
+    focus = {path: step for path in sorted(changed) if (step := tree.get(path)) is not None}
     if tree.count > min(limits.steps, limits.chain):
         return check(plan, catalog, limits=limits)
     excerpt = _Excerpt(tree, focus, known)
@@ -52,7 +52,7 @@ def check_change(
     return Findings([*ours, *_rings(tree, focus, excerpt.needs(), known)])
 
 
-def _is_ours(found: Finding, focus: set[str]) -> bool:
+def _is_ours(found: Finding, focus: Mapping[str, Step]) -> bool:
     if found.code == "cycle":
         return False  # looked for in the whole plan
     if found.code == "two_fallbacks":  # told of the later one of the two
@@ -110,15 +110,15 @@ def _prefix(path: str) -> str:
 class _Excerpt:
     """The changed steps, the composites around them, and stubs of what they name."""
 
-    def __init__(self, tree: _Tree, focus: set[str], known: Callable[[str], Known]) -> None:
+    def __init__(self, tree: _Tree, focus: Mapping[str, Step], known: Callable[[str], Known]) -> None:
         self._tree = tree
         self._focus = focus
         self._known = known
         self._kept: dict[str, dict[str, Step]] = {"": {}}
-        for path in sorted(focus):
+        for path in focus:
             self._keep(path)
-        for path in sorted(focus):
-            self._keep_named(path)
+        for path, step in focus.items():
+            self._keep_named(path, step)
         for name in _named_by_plan(tree.plan):
             if name in tree.scope(""):
                 self._keep(name)
@@ -140,10 +140,7 @@ class _Excerpt:
                 for inner in step.steps:
                     self._keep(f"{path}/{inner.id}")
 
-    def _keep_named(self, path: str) -> None:
-        step = self._tree.get(path)
-        if step is None:
-            return
+    def _keep_named(self, path: str, step: Step) -> None:
         prefix = _prefix(path)
         for name in _names(step):
             if found := self._tree.find(name, prefix):
@@ -217,14 +214,13 @@ _Moment = tuple[str, str]
 
 
 def _rings(
-    tree: _Tree, focus: set[str], needs: Mapping[str, tuple[str, ...]], known: Callable[[str], Known]
+    tree: _Tree,
+    focus: Mapping[str, Step],
+    needs: Mapping[str, tuple[str, ...]],
+    known: Callable[[str], Known],
 ) -> Iterator[Finding]:
     """Steps that would wait for each other. Every ring goes through a changed step."""
-    stand_in = {
-        _prefix(path) + step.fallback_for: path
-        for path in focus
-        if (step := tree.get(path)) and step.fallback_for
-    }
+    stand_in = {_prefix(path) + step.fallback_for: path for path, step in focus.items() if step.fallback_for}
 
     def fallback(path: str) -> str:
         return stand_in.get(path) or (known(path).fallback if path not in focus else "")
@@ -248,7 +244,7 @@ def _rings(
         return found
 
     done: set[_Moment] = set()
-    for path in sorted(focus):
+    for path in focus:
         ring = _ring((path, "settled"), waits, done)
         if ring:
             names = tuple(dict.fromkeys(one for one, _ in ring))
