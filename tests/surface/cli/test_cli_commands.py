@@ -411,3 +411,17 @@ def test_what_nobody_foresaw_is_called_a_bug_and_shows_no_traceback(kedge, monke
     assert "ZeroDivisionError" in details.read_text()
     assert kedge.data("tools", code=1)["error"]["code"] == "internal"
     assert "Traceback" in kedge("--debug", "tools", code=1).stderr
+
+
+def test_an_approval_shows_what_the_call_would_be_given_and_takes_other_arguments(kedge, folder):
+    (folder / "ask.yaml").write_text(
+        "goal: Ask first\nsteps:\n"
+        '  - {id: a, tool: data.json, args: {text: "[1]"}, approval: {ask: Really?}}\n'
+        "  - {id: b, wait: {signal: go}, after: [a]}\n"
+    )
+    told = kedge("run", "ask.yaml", "--run", "r", code=3).stdout
+    assert 'it would be given: {"text":"[1]"}' in told
+    assert "--value JSON" in told
+    told = kedge("answer", "r", "q1", "approve", "--value", '{"text": "[2]"}', code=3).stdout
+    assert "waits for the signal 'go'" in told
+    assert kedge.data("show", "r")["steps"]["a"]["status"] == "done"

@@ -109,6 +109,9 @@ def _tell_questions(screen: Screen, result: RunResult, again: str) -> None:
     for id_, asked in _open(result).items():
         where = f" (step {clean(asked.path)})" if asked.path else ""
         screen.say(f"question {clean(id_)}{where}: {clean(asked.text, LINE_MAX)}", "yellow")
+        if asked.reason == "approval":
+            given = bytes(asked.args).decode() if asked.blob is None else f"{asked.blob.size:,} bytes"
+            screen.say(f"it would be given: {clean(given, LINE_MAX)}")
         screen.say("answer with one of:")
         for command in answers(result.run_id, id_, asked.options, again):
             screen.say(f"  {clean(command, LINE_MAX)}")
@@ -118,6 +121,11 @@ def _tell_questions(screen: Screen, result: RunResult, again: str) -> None:
             screen.say("  (ask: about each call before it is made; go on: as if none of them was made)")
         elif asked.reason == "limit":
             screen.say("  (raise takes the new limit: --value NUMBER; without, it is doubled)")
+        elif asked.reason == "approval":
+            screen.say("  (approve takes other arguments instead: --value JSON, all of them)")
+    listeners = {} if result.state.ended else result.state.listeners
+    for name in listeners if result.state.listening else ():
+        screen.say(f"waits for the signal {clean(name, LINE_MAX)!r}")
 
 
 def answers(run_id: str, question: str, options: tuple[str, ...], again: str) -> list[str]:

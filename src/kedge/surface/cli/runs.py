@@ -83,7 +83,11 @@ def resume(run_id: str, retry_failed: bool, **given: Any) -> int:  # noqa: FBT00
 @click.argument("run_id", metavar="RUN")
 @click.argument("question")
 @click.argument("answer_text", metavar="ANSWER")
-@click.option("--value", metavar="JSON", help="What goes with it: a result (done) or a number (raise).")
+@click.option(
+    "--value",
+    metavar="JSON",
+    help="What goes with it: a result (done), a number (raise), other arguments (approve).",
+)
 @click.option("--by", metavar="NAME", help="Who answers.  [default: your user name]")
 @tools_option
 @store_option
