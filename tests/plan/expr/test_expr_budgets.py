@@ -272,3 +272,16 @@ def test_speed_is_of_the_right_order() -> None:
     expression = parse("a.b > 0.5")
     resolve = {"a": {"b": 0.7}}.__getitem__
     assert cpu_s(lambda: [expression.evaluate(resolve) for _ in range(2_000)]) / 2_000 < 20e-6
+
+
+def test_long_expressions_are_not_kept():
+    texts = [f"{n} + " + " + ".join(f"a.b{n}_{k}" for k in range(100)) for n in range(200)]
+    parse(texts[0])
+    tracemalloc.start()
+    try:
+        for text in texts:
+            parse(text)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000

@@ -22,6 +22,8 @@ from kedge.plan.expr.syntax import Access, Name, Path, reads
 # a row take the long way, where the forbidden ones among them are refused.
 _SIMPLE = re.compile(r"([a-z][a-z0-9_]*+)((?:\.(?!__)[A-Za-z_][A-Za-z0-9_]*+){0,8}+)")
 _NO_NAMES: frozenset[str] = frozenset()
+CACHED_TEXT_MAX = 256
+"""Longer ones are parsed anew: thousands of the longest, kept, would be 600 MB."""
 _MENDS_MAX = 3
 _MENDED_TEXT_MAX = 1_000  # a guess costs as much as a parse: refusing a long text must stay cheap
 
@@ -62,8 +64,10 @@ def parse(text: str) -> Expression:
             code="expr_not_text",
             remedy="write it in quotes",
         )
-    if len(text) > MAX_TEXT:
-        tokens(text)  # says so
+    if len(text) > CACHED_TEXT_MAX:
+        if len(text) > MAX_TEXT:
+            tokens(text)  # says so
+        return _parsed(text)
     return _parse(text)
 
 
@@ -77,6 +81,10 @@ def evaluate_condition(expression: Expression, resolve: Resolve) -> bool:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Expression:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> Expression:
     match = _SIMPLE.fullmatch(text)
     if match is not None and (root := match[1]) not in RESERVED_WORDS:
         path = Path(root, tuple(match[2].split(".")[1:])) if match[2] else Path(root)
