@@ -215,3 +215,13 @@ def test_a_value_inside_itself_is_not_written_first(around):
 
 def test_a_digest_is_of_the_bytes():
     assert digest(b"{}") == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+
+
+def test_what_an_object_says_of_itself_is_looked_at_like_everything_else():
+    class Says:
+        def model_dump(self, **_):
+            return {("a", 1): 1}
+
+    with pytest.raises(NotSerializable) as refused:
+        encode({"x": Says()})
+    assert refused.value.type_name == "tuple"

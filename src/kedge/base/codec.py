@@ -238,7 +238,7 @@ def _level(item: Any, way: _Way) -> Any:
         return {field.name: getattr(item, field.name) for field in dataclasses.fields(cast(Any, item))}
     dump = getattr(cast(type, type(item)), "model_dump", None)
     if dump is not None:
-        return dict(dump(item, mode="json", by_alias=True))  # as its schema has the names
+        return _plain_dict(dict(dump(item, mode="json", by_alias=True)), way)  # as its schema has the names
     return _NOTHING
 
 
