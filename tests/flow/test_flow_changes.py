@@ -60,7 +60,7 @@ def test_a_rewired_step_waits_for_the_other_one():
     assert run.args("c") == {"x": 2}
 
 
-def test_a_step_that_was_ready_waits_again_if_it_has_to():
+def test_a_paused_run_is_changed_and_goes_on_by_the_new_plan():
     run = ring(step("a"), step("b"))
     run.send("pause")
     run.finish("a")

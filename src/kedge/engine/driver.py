@@ -235,12 +235,12 @@ class Driver:
                 reach("driver.cancel.calls")
             self._drop_held()
             self.attempts.cancel("the run was cancelled")
-        # Only now: the writer may commit at once, and what is held by then is what that commit lets go.
-        if not log.queued or log.seq - log.durable_seq >= MAX_BEHIND_EVENTS:
-            self._writer.dirty(log)
         if state.version != self._version:
             self._version = state.version
             self._stop_unwanted()
+        # Only now: the writer may commit at once, and what is held by then is what that commit lets go.
+        if not log.queued or log.seq - log.durable_seq >= MAX_BEHIND_EVENTS:
+            self._writer.dirty(log)
         if log.size >= state.max_journal_bytes:
             self._exhaust("journal_bytes", log.size)
         if self.on_events is not None:
