@@ -1,6 +1,8 @@
 """What a step reads, whom it means, and in which order things can happen."""
 
+import gc
 import time
+import weakref
 
 import pytest
 from hypothesis import given
@@ -158,3 +160,13 @@ def test_every_order_respects_every_need(data):
         ahead = {n: ahead[n].union(*(ahead[m] for m in ahead[n])) for n in ahead}
     on_cycle = {n for n in ahead if n in ahead[n]}
     assert set(stuck) == {n for n in ahead if n in on_cycle or ahead[n] & on_cycle}
+
+
+@pytest.mark.parametrize("fields", [{"when": "a >"}, {"args": {"x": "${a >}"}}, {"expect": "\u202e"}])
+def test_a_wrong_expression_is_not_kept_when_its_plan_is_gone(fields):
+    scopes = scopes_of(leaf("s", **fields))
+    assert scopes.nodes[0].uses[0].error is not None
+    gone = weakref.ref(scopes)
+    del scopes
+    gc.collect()
+    assert gone() is None

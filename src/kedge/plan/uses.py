@@ -117,7 +117,7 @@ def template_use(field: Field, place: str, text: str) -> Use:
     try:
         template = parse_template(text)
     except ExpressionError as error:
-        return Use(field, place, text, (), error=error)
+        return Use(field, place, text, (), error=_told(error))
     parts = [part for part in template.parts if isinstance(part, Expression)]
     asked = frozenset[Path]().union(*map(_asked, parts))
     whole = template.whole
@@ -130,8 +130,15 @@ def expression_use(field: Field, place: str, text: str) -> Use:
     try:
         found = parse(text)
     except ExpressionError as error:
-        return Use(field, place, text, (), is_template=False, error=error)
+        return Use(field, place, text, (), is_template=False, error=_told(error))
     return Use(field, place, text, found.paths, found.simple, found, False, _asked(found))
+
+
+def _told(error: ExpressionError) -> ExpressionError:
+    """What it says, without where it was raised: the collector does not look into uses, and frames hold
+    everything that was at hand, this use too. Each wrong expression would stay in memory for ever."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error
 
 
 def _asked(expression: Expression) -> frozenset[Path]:
