@@ -9,11 +9,15 @@ from typing import Any
 import msgspec
 
 from kedge.base.codec import decode
+from kedge.flow.compensation import not_undone, undone
 from kedge.flow.critical import critical_path
 from kedge.flow.names import bytes_of, result_bytes
 from kedge.flow.state import RunState, StepState
 from kedge.flow.stretches import spent_ms, stretches
 from kedge.flow.words import Failure, Outcome, RunStatus, StepStatus
+
+
+_HAVE_RESULTS = (StepStatus.DONE, StepStatus.COMPENSATED)
 
 
 def _when(ms: int) -> datetime | None:
@@ -35,6 +39,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Stopped, or never begun, because the run was cancelled."""
     in_doubt: int
     """May have had their effect: somebody has to say."""
+    compensated: int = 0
+    """Done, and undone again."""
     attempts: int
     """Attempts of all kinds, first ones included."""
     tool_calls: int
@@ -78,7 +84,7 @@ class StepResult(msgspec.Struct, eq=False):
         step = self._step
         if type(step.result) is bytes:
             return decode(step.result)
-        if step.status is not StepStatus.DONE and step.stand_in is None:
+        if step.status not in _HAVE_RESULTS and step.stand_in is None:
             return None
         return decode(result_bytes(self._state, step))
 
@@ -208,6 +214,16 @@ class RunResult:
         return {id_: q.asked for id_, q in self.state.questions.items() if q.open}
 
     @property
+    def undone(self) -> tuple[str, ...]:
+        """Paths of the steps of which all that they did is undone, the first one first."""
+        return tuple(undone(self.state))
+
+    @property
+    def not_undone(self) -> dict[str, str]:
+        """Paths of the steps that were to be undone and are not, and why."""
+        return not_undone(self.state)
+
+    @property
     def started_at(self) -> datetime | None:
         """When it began."""
         return _when(self.state.started_at)
@@ -275,6 +291,7 @@ class RunResult:
             skipped=tally[StepStatus.SKIPPED],
             cancelled=tally[StepStatus.CANCELLED],
             in_doubt=tally[StepStatus.IN_DOUBT],
+            compensated=tally[StepStatus.COMPENSATED],
             attempts=attempts,
             tool_calls=self.state.calls,
         )
@@ -283,7 +300,7 @@ class RunResult:
         """One paragraph for people."""
         counts = self.counts
         parts = [f"{counts.done} of {counts.total} steps done"]
-        for name in ("failed", "skipped", "cancelled", "in_doubt"):
+        for name in ("failed", "skipped", "cancelled", "in_doubt", "compensated"):
             number = getattr(counts, name)
             if number:
                 parts.append(f"{number} {name.replace('_', ' ')}")
@@ -292,6 +309,9 @@ class RunResult:
             text += f", parallel efficiency {self.parallel_efficiency:.0%}"
         if self.error is not None:
             text += f"\n{self.error.message}"
+        kept = self.not_undone
+        if kept:
+            text += f"\nnot undone: {', '.join(list(kept)[:5])}" + (" …" if len(kept) > 5 else "")
         return text
 
     def __repr__(self) -> str:

@@ -8,6 +8,8 @@ import msgspec
 
 Ask = Literal["never", "effects", "every_step"]
 ASKS: tuple[Ask, ...] = get_args(Ask)
+Undo = Literal["never", "failure"]
+UNDOS: tuple[Undo, ...] = get_args(Undo)
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -16,3 +18,5 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ask: Ask = "never"
     """What a person is asked before, though the plan does not say so: nothing, each call that changes
     something outside, or each call."""
+    undo: Undo = "never"
+    """When what it did is undone by itself: never, or when it fails."""

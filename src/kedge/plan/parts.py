@@ -234,7 +234,6 @@ LATER_FIELDS = (
     "role",
     "use",
     "output",
-    "compensate",
     "quality",
     "quality_min",
     "speculate",
