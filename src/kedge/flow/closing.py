@@ -98,8 +98,6 @@ def _fail_composite(turn: Turn, step: StepState, failed: list[StepState]) -> Non
 
 def _end_run(turn: Turn) -> None:
     state = turn.state
-    if state.undoing is not None and not state.undoing.told:
-        return  # it is looked at again once that is over
     steps = state.root.steps
     failed = _failed_for_good(state.root)
     if failed:

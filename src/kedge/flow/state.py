@@ -427,8 +427,8 @@ class RunState:
 
     def is_over(self, owner: StepState | None) -> bool:
         """All in `owner` (None: in the run) is settled; what it comes to is to be said."""
-        if owner is None:
-            return self.root.open == 0
+        if owner is None:  # it does not end before what is being undone is
+            return self.root.open == 0 and (self.undoing is None or self.undoing.told)
         if owner.status is not StepStatus.RUNNING:
             return False
         if owner.items is not None:

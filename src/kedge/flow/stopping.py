@@ -24,6 +24,9 @@ def stop_all(state: RunState) -> None:
             step.watchers = None
             if step.outcome is None and not _in_doubt(step):
                 _cut_off(state, step)
+    for undo in state.undos.values():
+        if undo.outcome is None and undo.status is not StepStatus.IN_DOUBT:
+            undo.status, undo.outcome = StepStatus.CANCELLED, Outcome.CANCELLED
 
 
 def _in_doubt(step: StepState) -> bool:
