@@ -392,7 +392,6 @@ def test_fifty_megabytes_of_arguments_take_no_copies_without_end():
         ({"goal": "find out"}, "goal", "steps[0].goal"),
         ({"use": "other"}, "use", "steps[0].use"),
         ({"tool": "t", "output": {"type": "object"}}, "output", "steps[0].output"),
-        ({"tool": "t", "compensate": {"tool": "u"}}, "compensate", "steps[0].compensate"),
         ({"tool": "t", "quality": "0.5"}, "quality", "steps[0].quality"),
         ({"tool": "t", "quality_min": 0.5}, "quality_min", "steps[0].quality_min"),
         ({"tool": "t", "speculate": True}, "speculate", "steps[0].speculate"),

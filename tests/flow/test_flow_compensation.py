@@ -221,7 +221,9 @@ def test_items_are_undone_each_on_their_own_the_last_one_first():
 
 
 def test_a_foreach_step_of_which_all_is_undone_is_undone():
-    run = cancelled(put("a"), put("each", "a", foreach=[1, 2]), think("z", "each"), finish=("a", "each[0]", "each[1]"))
+    run = cancelled(
+        put("a"), put("each", "a", foreach=[1, 2]), think("z", "each"), finish=("a", "each[0]", "each[1]")
+    )
     done(run, "each[1].undo")
     assert run.status("each") == "done"
     done(run, "each[0].undo")
@@ -232,7 +234,10 @@ def test_a_foreach_step_of_which_all_is_undone_is_undone():
 def test_a_composite_is_undone_through_its_children():
     inner = [put("x"), put("y", "x")]
     run = cancelled(
-        put("a"), {"id": "job", "after": ["a"], "steps": inner}, think("z", "job"), finish=("a", "job/x", "job/y")
+        put("a"),
+        {"id": "job", "after": ["a"], "steps": inner},
+        think("z", "job"),
+        finish=("a", "job/x", "job/y"),
     )
     assert run.calls == ["job/y.undo"]
     done(run, "job/y.undo", "job/x.undo")
@@ -246,13 +251,21 @@ def test_each_round_of_a_loop_is_undone_the_last_one_first():
     for number in range(3):
         run.finish("turn", {"id": number})
     run.send("cancel", compensate=True).fail("z", "cancelled", not_done=True)
-    assert [run.args(done(run, path) and path)["id"] for path in ("turn#2.undo", "turn#1.undo", "turn#0.undo")] == [2, 1, 0]
+    assert [
+        run.args(done(run, path) and path)["id"] for path in ("turn#2.undo", "turn#1.undo", "turn#0.undo")
+    ] == [2, 1, 0]
     assert run.status("turn") == "compensated"
 
 
 def test_rounds_of_a_loop_that_collects_are_undone_with_their_own_results():
-    undo = {"tool": "unput", "args": {"id": "${result.id}", "n": "${loop.index}", "before": "${loop.previous}"}}
-    run = ring({"id": "turn", "tool": "put", "loop": {"times": 2, "collect": "all"}, "compensate": undo}, think("z", "turn"))
+    undo = {
+        "tool": "unput",
+        "args": {"id": "${result.id}", "n": "${loop.index}", "before": "${loop.previous}"},
+    }
+    run = ring(
+        {"id": "turn", "tool": "put", "loop": {"times": 2, "collect": "all"}, "compensate": undo},
+        think("z", "turn"),
+    )
     run.finish("turn", {"id": 0}).finish("turn", {"id": 1})
     run.send("cancel", compensate=True).fail("z", "cancelled", not_done=True)
     assert run.args("turn#1.undo") == {"id": 1, "n": 1, "before": {"id": 0}}
@@ -270,7 +283,9 @@ def test_rounds_of_a_composite_are_undone_the_last_one_first():
 
 
 def test_the_fallback_that_stood_in_undoes_itself():
-    run = ring(put("a"), put("try", "a"), put("instead", fallback_for="try"), put("b", "try"), think("z", "b"))
+    run = ring(
+        put("a"), put("try", "a"), put("instead", fallback_for="try"), put("b", "try"), think("z", "b")
+    )
     done(run, "a").fail("try", "permanent", classified=True)
     done(run, "instead", "b").send("cancel", compensate=True).fail("z", "cancelled", not_done=True)
     assert run.calls == ["b.undo"]
@@ -298,7 +313,9 @@ def test_its_arguments_are_made_of_what_the_step_saw():
 
 
 def test_arguments_that_cannot_be_made_leave_it_not_undone():
-    run = ring({**put("a"), "compensate": {"tool": "unput", "args": {"id": "${result.none}"}}}, think("b", "a"))
+    run = ring(
+        {**put("a"), "compensate": {"tool": "unput", "args": {"id": "${result.none}"}}}, think("b", "a")
+    )
     done(run, "a").send("cancel", compensate=True).fail("b", "cancelled", not_done=True)
     assert "none" in run.result.not_undone["a"]
 
@@ -435,7 +452,9 @@ def test_a_run_does_not_end_before_its_compensation_has():
 
 
 def test_a_compensation_that_cannot_be_is_refused():
-    run = done(ring(put("a"), put("b", "a"), {"id": "job", "steps": [put("x"), think("y")]}), "a", "job/x", "job/y")
+    run = done(
+        ring(put("a"), put("b", "a"), {"id": "job", "steps": [put("x"), think("y")]}), "a", "job/x", "job/y"
+    )
     with pytest.raises(Refused, match="not all that it does"):
         run.send("compensate")
     with pytest.raises(Refused, match="it is running, not done"):

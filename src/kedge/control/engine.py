@@ -15,7 +15,7 @@ from kedge._version import __version__
 from kedge.base.clock import Clock, SystemClock
 from kedge.base.codec import digest
 from kedge.base.collector import collector_paused
-from kedge.base.errors import BadInput, KedgeError, NotFound, RunConflict, StoreDamaged
+from kedge.base.errors import BadInput, KedgeError, NotFound
 from kedge.base.failpoints import armed, reach
 from kedge.base.ids import new_run_id
 from kedge.base.ids import run_id as checked_run_id
@@ -23,26 +23,30 @@ from kedge.base.limits import Limits
 from kedge.control.changed import changed_tools
 from kedge.control.follow import Callback, check_callback
 from kedge.control.inputs import complete_inputs
+from kedge.control.known import first_event, refuse_another
 from kedge.control.listing import Line, RunInfo, headline, info
 from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, prune
 from kedge.control.run import Run
-from kedge.control.salvage import Found, Salvage, examine, hold, refuse_whole, write
+from kedge.control.salvage import Salvage, examine, hold, refuse_whole, write_to
 from kedge.engine.attempts import Workshop
 from kedge.engine.blobs import Blobs
 from kedge.engine.driver import Driver
-from kedge.engine.gates import Gates
+from kedge.engine.gates import Gates, checked_resources
 from kedge.engine.log import RunLog
 from kedge.engine.ports import Journal
-from kedge.engine.recovery import decode, fold
+from kedge.engine.receipts import Receipt
+from kedge.engine.recovery import fold
 from kedge.engine.writer import Writer
+from kedge.flow.commands import Compensate
 from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
 from kedge.flow.inputs import Resumed, Ticked
 from kedge.flow.program import Program, compile_plan
 from kedge.flow.result import RunResult
-from kedge.flow.settings import ASKS, Ask, RunSettings
+from kedge.flow.settings import Ask, RunSettings, Undo, settings_of
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
+from kedge.flow.undoing import refuse_redoing
 from kedge.flow.words import RunStatus
 from kedge.journal.entry import Head, Lease
 from kedge.journal.opening import open_journal
@@ -74,21 +78,12 @@ class Engine:
         if not isinstance(limits, Limits | None):
             raise BadInput(
                 f"Limits are needed, not {type(limits).__name__}",
-                code="limit_value",
-                where="limits",
-                remedy="write limits=kedge.Limits(parallel=8)",
-            )
+                code="limit_value", where="limits", remedy="write limits=kedge.Limits(parallel=8)",
+            )  # fmt: skip
         self.limits = limits or Limits()
         """What plans may ask for and runs may use."""
         self._store = store
-        self._resources = dict(resources or {})
-        for name, units in self._resources.items():
-            if type(units) is not int or units < 1:  # with none, a step that needs one would wait for ever
-                raise BadInput(
-                    f"resource {name} needs a whole number of units, 1 at least, not {units!r}",
-                    code="setting_value",
-                    where="resources",
-                )
+        self._resources = checked_resources(resources or {})
         self._clock = clock or SystemClock()
         self._journal: Journal | None = None
         self._runs: dict[str, Run] = {}
@@ -154,11 +149,13 @@ class Engine:
         run_id: str | None = None,
         on_event: Callback | None = None,
         ask: Ask = "never",
+        undo: Undo = "never",
     ) -> Run:
         """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on.
 
         `ask` says what a person is asked before, besides what the plan says itself: `effects`, each call
-        that changes something outside; `every_step`, each call.
+        that changes something outside; `every_step`, each call. With `undo="failure"`, a run that fails
+        undoes what it did, as far as the plan says how.
         """
         journal = self._opened()
         check_callback(on_event)
@@ -172,8 +169,7 @@ class Engine:
             given = complete_inputs(plan, inputs or {})
             program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
             document = _encode_plan(plan)
-        if ask not in ASKS:
-            raise BadInput(f"{ask!r} cannot be asked for", code="ask", where="ask", allowed=ASKS)
+        settings = settings_of(ask, undo)
         id_ = checked_run_id(run_id) if run_id is not None else new_run_id()
         run = await self._known(id_, digest(document), given) if run_id is not None else None
         if run is not None:
@@ -183,7 +179,7 @@ class Engine:
         if armed:
             reach("control.start.checked")
         with collector_paused():
-            run = self._begin(id_, program, given, document, RunSettings(ask=ask))
+            run = self._begin(id_, program, given, document, settings)
         if on_event is not None:
             run.subscribe(on_event)
         driver = self._drivers[id_]
@@ -235,27 +231,15 @@ class Engine:
         if run is not None:
             its_plan, its_inputs = run.plan_id, run.state.inputs
         else:
-            head = journal.head(run_id)
-            if head is None or not head.seq:  # whoever claimed it never got to its first event
+            first = first_event(journal, run_id)
+            if first is None:
                 return None
-            first = decode(run_id, journal.read(run_id, 0, 1)[0])
-            if not isinstance(first, RunStarted):
-                raise StoreDamaged("the log does not begin with RunStarted", run_id=run_id, seq=1)
             its_plan, its_inputs = first.plan, bytes(first.inputs)
-        if its_plan != plan_id:
-            what = f"plan {its_plan[:12]}, not {plan_id[:12]}"
-        elif its_inputs != inputs:
-            what = f"inputs {_short(its_inputs)}, not {_short(inputs)}"
-        else:
-            run = await self.resume(run_id)
-            if run_id in self._drivers:
-                await self._drivers[run_id].durable()
-            return run
-        raise RunConflict(
-            f"the id belongs to a run of {what}",
-            where=f"run {run_id}",
-            remedy="give another id, or none for a new one",
-        )
+        refuse_another(run_id, (its_plan, its_inputs), (plan_id, inputs))
+        run = await self.resume(run_id)
+        if run_id in self._drivers:
+            await self._drivers[run_id].durable()
+        return run
 
     async def resume(
         self,
@@ -282,35 +266,68 @@ class Engine:
         over = line.ended and not (retry_failed and line.status != RunStatus.DONE)
         # A run that has ended needs no driver, and whoever looks at it must not lock others out.
         lease = Lease(id_, head.epoch) if over else journal.claim(id_, self._clock.now_ms())
-        if armed:
-            reach("control.resume.claimed")
-        try:
-            with collector_paused():
-                run = self._take_up(id_, lease, retry_failed=retry_failed)
-        except BaseException:
-            journal.release(lease)
-            raise
+        run = self._taken_up(id_, lease, retry_failed=retry_failed)
         if on_event is not None:
             run.subscribe(on_event)
         return run
 
-    def _take_up(self, run_id: str, lease: Lease, *, retry_failed: bool) -> Run:
+    async def compensate(self, run_id: str, step: str = "", reason: str = "", by: str = "") -> Run:
+        """Undo a finished step of a run and all that used it; without a step, all that it did.
+
+        Also long after its end: the run is driven until that is undone. What refuses it is raised.
+        """
+        journal, id_ = self._opened(), checked_run_id(run_id)
+        command = Compensate(step=step, reason=reason, by=by)
+        if not info(self._as_it_is(self._head(id_)), journal.driven).ended:
+            run = await self.resume(id_)
+            await self._drivers[id_].send(command)
+            return run
+        if (known := self._runs.get(id_)) is not None:
+            await self._let_go(known)
+        receipt = Receipt(command, asyncio.get_running_loop().create_future())
+        lease = journal.claim(id_, self._clock.now_ms())
+        run = self._taken_up(id_, lease, retry_failed=False, receipt=receipt)
+        try:
+            await receipt.decided
+        except KedgeError:
+            await self._let_go(run)
+            raise
+        return run
+
+    def _taken_up(
+        self, run_id: str, lease: Lease, *, retry_failed: bool, receipt: Receipt | None = None
+    ) -> Run:
+        if armed:
+            reach("control.resume.claimed")
+        try:
+            with collector_paused():
+                return self._take_up(run_id, lease, retry_failed, receipt)
+        except BaseException:
+            self._opened().release(lease)
+            raise
+
+    def _take_up(self, run_id: str, lease: Lease, retry_failed: bool, receipt: Receipt | None) -> Run:  # noqa: FBT001
         journal = self._opened()
         blobs = Blobs(journal)
         entries = journal.read(run_id)
         if armed:
             reach("control.resume.read")
         state, started, driven_s = fold(run_id, entries, blobs.fetch, self.registry.catalog, self.limits)
+        if retry_failed:
+            refuse_redoing(state)
         if armed:
             reach("control.resume.folded")
         head = journal.head(run_id)
         size = head.bytes if head else 0
         log = RunLog(lease, entries[-1].seq, entries[-1].chain, size, self._clock)
         run = self._drive(state, log, blobs, started.plan, driven_s)
-        if state.ended and not (retry_failed and state.end is not RunStatus.DONE):
+        if state.ended and receipt is None and not (retry_failed and state.end is not RunStatus.DONE):
             self._retire(run)
             return run
-        changed = changed_tools(state, self._marks(state.program), retry_failed=retry_failed)
+        if receipt is not None:  # before it is taken up: what it asks for decides about which tools to ask
+            self._drivers[run_id].put(receipt)
+        marks, undo = self._marks(state.program), receipt is not None
+        changed = changed_tools(state, marks, retry_failed=retry_failed, undo=undo)
         self._drivers[run_id].put(Resumed(retry_failed, changed))
         if armed:
             reach("control.resume.put")
@@ -440,21 +457,10 @@ class Engine:
             found = examine(journal, id_, self.registry.catalog, self.limits)
             if lease is not None:
                 refuse_whole(found.facts)
-            return self._write_salvaged(found, to)
+            return write_to(found, to, self._clock.now_ms())
         finally:
             if lease is not None:
                 journal.release(lease)
-
-    def _write_salvaged(self, found: Found, to: str | Path) -> Salvage:
-        target = open_journal(to)
-        try:
-            if not target.durable:
-                raise BadInput(
-                    "what is salvaged must not end with the process", where=str(to), remedy="name a file"
-                )
-            return write(found, target, str(to), self._clock.now_ms())
-        finally:
-            target.close()
 
     def prune(self, policy: Retention, *, dry_run: bool = False) -> Pruned:
         """Forget the runs that the policy gives up. One that is driven stays, whatever the policy says."""
@@ -492,8 +498,3 @@ def _close(journal: Journal) -> None:
         journal.close()
     except KedgeError as error:  # what was acknowledged is on disk; an error of the user's own comes first
         _log.warning("the store did not close well: %s", error, extra={"action": "store_close"})
-
-
-def _short(raw: bytes) -> str:
-    text = raw.decode()
-    return text if len(text) <= 80 else text[:77] + "..."

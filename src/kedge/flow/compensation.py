@@ -72,7 +72,10 @@ def with_users(tops: Iterable[StepState], users: Users) -> set[StepState]:
         while around is not None:
             todo += users.get(around, ())
             around = around.owner or around.scope.owner
-        if step.node.fallback_for >= 0 and (target := step.scope.steps[step.node.fallback_for]).stand_in is step:
+        if (
+            step.node.fallback_for >= 0
+            and (target := step.scope.steps[step.node.fallback_for]).stand_in is step
+        ):
             todo.append(target)  # it has this one's result
     return found
 

@@ -144,6 +144,8 @@ def _close_doubt(turn: Turn, step: StepState, answer: str, by: str) -> None:
 
 def _resumed(turn: Turn, given: inp.Resumed) -> None:
     state = turn.state
+    if state.end is not None and not given.retry_failed:
+        return  # there is nothing to take up
     turn.emit(ev.RunResumed(retry_failed=given.retry_failed, changed_tools=tuple(given.changed_tools)))
     if state.end is not None:
         return

@@ -16,7 +16,6 @@ from kedge.flow.state import RunState, StepState
 from kedge.flow.stretches import spent_ms, stretches
 from kedge.flow.words import Failure, Outcome, RunStatus, StepStatus
 
-
 _HAVE_RESULTS = (StepStatus.DONE, StepStatus.COMPENSATED)
 
 

@@ -6,6 +6,8 @@ from typing import Literal, get_args
 
 import msgspec
 
+from kedge.base.errors import BadInput
+
 Ask = Literal["never", "effects", "every_step"]
 ASKS: tuple[Ask, ...] = get_args(Ask)
 Undo = Literal["never", "failure"]
@@ -20,3 +22,11 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     something outside, or each call."""
     undo: Undo = "never"
     """When what it did is undone by itself: never, or when it fails."""
+
+
+def settings_of(ask: Ask, undo: Undo) -> RunSettings:
+    """The settings; BadInput for a word that is none."""
+    for name, given, allowed in (("ask", ask, ASKS), ("undo", undo, UNDOS)):
+        if given not in allowed:
+            raise BadInput(f"{given!r} cannot be asked for", code=name, where=name, allowed=allowed)
+    return RunSettings(ask=ask, undo=undo)

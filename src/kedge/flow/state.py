@@ -156,6 +156,10 @@ class StepState:
         return scope.steps[index]
 
 
+UNDO = ".undo"
+"""How the path of a call ends that undoes a step."""
+
+
 class Undo(StepState):
     """A call that undoes what a step did: all of it, or one round of its loop."""
 
@@ -172,7 +176,7 @@ class Undo(StepState):
 
 def undo_path(target: StepState, round_: int) -> str:
     """What the call is known by that undoes a step."""
-    return f"{target.path}#{round_}.undo" if round_ >= 0 else f"{target.path}.undo"
+    return f"{target.path}#{round_}{UNDO}" if round_ >= 0 else target.path + UNDO
 
 
 class Undoing:
@@ -196,7 +200,7 @@ class Undoing:
         """For each step, those that wait for it."""
         self.open = 0
         """Steps of which something may be left to undo."""
-        self.left: dict[StepState | None, int] = {}
+        self.left: dict[StepState, int] = {}
         """For composites and foreach steps that have their turn, the same."""
         self.turns: dict[StepState, list[list[StepState]]] = {}
         """For those, the rounds still to come."""

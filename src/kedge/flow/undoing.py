@@ -79,6 +79,15 @@ def refuse_meanwhile(state: RunState, given: cmd.Order) -> None:
         )  # fmt: skip
 
 
+def refuse_redoing(state: RunState) -> None:
+    """Refused, if what the run did has been undone: with the same keys it could not be done once more."""
+    if any(undo.status is StepStatus.DONE for undo in state.undos.values()):
+        raise Refused(
+            "what it did has been undone", code="cannot_retry", where=f"run {state.run_id}",
+            remedy="start another run",
+        )  # fmt: skip
+
+
 def compensate(state: RunState, given: cmd.Compensate) -> Act:
     """What follows from wanting a step undone, or all of a run that has ended."""
     if not given.step:

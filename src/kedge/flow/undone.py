@@ -13,7 +13,6 @@ from kedge.flow.unwind import unwind
 from kedge.flow.words import Outcome, RunStatus, StepStatus
 
 
-
 def begin(state: RunState, event: CompensationStarted) -> None:
     """From here on what the event says is undone."""
     undoing = state.undoing = Undoing(event)

@@ -21,7 +21,7 @@ def unwind(state: RunState, undoing: Undoing, wanted: list[StepState], users: Us
 
 
 def _count(undoing: Undoing, wanted: list[StepState], users: Users) -> None:
-    """For each step: those that used it, or what it is part of; and its turn in that, if all of it is wanted."""
+    """Each waits for those that used it or what it is part of, and for its turn in that if that is wanted."""
     members = set(wanted)
     undoing.open = len(members)
     undoing.over = not members
@@ -75,7 +75,7 @@ def _over(state: RunState, undoing: Undoing, step: StepState) -> list[StepState]
     undoing.over = not undoing.open
     free = _counted_down(undoing, undoing.frees.get(step, []))
     around = step.owner or step.scope.owner
-    if around not in undoing.left:
+    if around is None or around not in undoing.left:
         return free
     for marks in (undoing.undone, undoing.kept):
         if step in marks:

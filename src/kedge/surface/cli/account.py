@@ -35,6 +35,8 @@ def as_data(result: RunResult, again: str = "") -> dict[str, Any]:
         "outputs": result.outputs,
         "answer": result.answer,
         "error": result.error,
+        "undone": list(result.undone),
+        "not_undone": result.not_undone,
         "questions": [
             {
                 "id": id_,
