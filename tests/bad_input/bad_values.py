@@ -95,7 +95,6 @@ LATER = [
     ("goal", {"goal": "win", "tool": None}, "steps[0].goal"),
     ("use", {"use": "other", "tool": None}, "steps[0].use"),
     ("output", {"output": {"type": "object"}}, "steps[0].output"),
-    ("compensate", {"compensate": {"tool": "anything"}}, "steps[0].compensate"),
     ("quality", {"quality": "result.x"}, "steps[0].quality"),
     ("quality_min", {"quality_min": 0.5}, "steps[0].quality_min"),
     ("speculate", {"speculate": True}, "steps[0].speculate"),

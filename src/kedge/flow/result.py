@@ -303,14 +303,13 @@ class RunResult:
             number = getattr(counts, name)
             if number:
                 parts.append(f"{number} {name.replace('_', ' ')}")
+        if kept := len(self.not_undone):
+            parts.append(f"{kept} not undone")
         text = f"{self.status}: {', '.join(parts)} in {self.seconds:.1f} s"
         if self.parallel_efficiency >= 0.005:  # less would be shown as 0 %
             text += f", parallel efficiency {self.parallel_efficiency:.0%}"
         if self.error is not None:
             text += f"\n{self.error.message}"
-        kept = self.not_undone
-        if kept:
-            text += f"\nnot undone: {', '.join(list(kept)[:5])}" + (" …" if len(kept) > 5 else "")
         return text
 
     def __repr__(self) -> str:

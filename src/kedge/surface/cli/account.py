@@ -70,6 +70,8 @@ def tell(screen: Screen, result: RunResult, again: str = "") -> None:
     if rest:
         screen.say(lines_of(rest, "  "))
     _tell_failures(screen, result)
+    for path, why in list(result.not_undone.items())[:_STEPS_MAX]:
+        screen.say(f"not undone: {clean(path)}: {clean(why, LINE_MAX)}", "yellow")
     _tell_questions(screen, result, again)
     if str(result.status) == "paused":
         screen.say("  it is paused: who paused it can lift that with run.unpause()")

@@ -1,4 +1,4 @@
-"""`run`, `resume`, `answer`, `cancel`: the commands that drive a run."""
+"""`run`, `resume`, `answer`, `cancel`, `compensate`: the commands that drive a run."""
 
 from __future__ import annotations
 
@@ -117,10 +117,11 @@ def answer(run_id: str, question: str, answer_text: str, **given: Any) -> int:
 @click.argument("run_id", metavar="RUN")
 @click.option("--reason", default="", help="Why, for whoever reads the log.")
 @click.option("--by", metavar="NAME", help="Who cancels.  [default: your user name]")
+@click.option("--undo", is_flag=True, help="Undo what it did, as far as the plan says how.")
 @tools_option
 @store_option
 @json_option
-def cancel(run_id: str, reason: str, **given: Any) -> int:
+def cancel(run_id: str, reason: str, undo: bool, **given: Any) -> int:  # noqa: FBT001
     """Cancel a run that nobody drives.
 
     What is done stays done. A run that a process drives is cancelled there: press Ctrl-C, then cancel it.
@@ -132,7 +133,8 @@ def cancel(run_id: str, reason: str, **given: Any) -> int:
     async def main() -> kedge.RunResult:
         async with build_engine(settings) as engine:
             found = await engine.resume(run_id)
-            await found.cancel(reason, given["by"] or _user())  # before its first turn: nothing is started
+            # Before its first turn: nothing is started.
+            await found.cancel(reason, given["by"] or _user(), compensate=undo)
             return await found.result()
 
     result = asyncio.run(main())
@@ -142,6 +144,30 @@ def cancel(run_id: str, reason: str, **given: Any) -> int:
     else:
         tell(screen, result, again)
     return exits.DONE if result.state.ended else exits.WAITS
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.argument("step", default="")
+@click.option("--reason", default="", help="Why, for whoever reads the log.")
+@click.option("--by", metavar="NAME", help="Who wants it.  [default: your user name]")
+@tools_option
+@store_option
+@parallel_option
+@live_option
+@json_option
+def compensate(run_id: str, step: str, reason: str, **given: Any) -> int:
+    """Undo what a run did that has ended; with a step: that one, and all that used it.
+
+    The exit code tells how the run stands then: a run that was done is cancelled by it (4).
+    """
+    manner = _manner(given)
+    require_store(manner.settings)
+
+    async def begin(engine: Engine) -> Run:
+        return await engine.compensate(run_id, step, reason, given["by"] or _user())
+
+    return drive(manner, begin)
 
 
 def _manner(given: dict[str, Any]) -> Manner:
