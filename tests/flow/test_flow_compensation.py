@@ -428,6 +428,34 @@ def test_a_step_of_a_run_that_goes_on_is_undone_and_those_to_come_find_it_absent
     assert "compensated" in run.error("b").message
 
 
+@pytest.mark.parametrize("more", [{}, {"foreach": [1]}, {"foreach": "${slow}"}])
+def test_not_even_a_plain_reference_reads_what_is_taken_back(more: dict[str, Any]):
+    run = done(ring(put("a"), think("slow"), think("b", "slow", args={"x": "${a}"}, **more)), "a")
+    done(run.send("compensate", step="a"), "a.undo")
+    run.finish("slow", [1])
+    assert (run.status("b"), [path for path, _ in run.launched]) == ("failed", ["a", "slow", "a.undo"])
+
+
+def test_one_that_comes_later_does_not_read_it_either():
+    run = done(ring(put("a"), think("slow")), "a")
+    done(run.send("compensate", step="a"), "a.undo")
+    run.send("inject", step=Step(id="b", tool="think", args={"x": "${a}"}))
+    assert run.status("b") == "skipped"
+
+
+def test_what_undoes_a_step_reads_what_is_taken_back_with_it():
+    inner = [put("x"), put("y", "x")]
+    undo = {"tool": "unput", "args": {"all": "${job}", "a": "${a.id}", "results": "${results}"}}
+    last = {"id": "last", "tool": "put", "after": ["a"], "args": {"x": "${job}"}, "compensate": undo}
+    run = done(ring(put("a"), {"id": "job", "after": ["a"], "steps": inner}, last, think("z")), "a", "job/x", "job/y")
+    done(run, "last").send("compensate", step="a")
+    job = {"x": {"id": "of job/x"}, "y": {"id": "of job/y"}}
+    assert run.args("last.undo") == {"all": job, "a": "of a", "results": {"a": {"id": "of a"}, "job": job}}
+    done(run, "last.undo", "job/y.undo", "job/x.undo", "a.undo", "z")
+    assert run.status("job") == "compensated"
+    assert run.status() == "done"
+
+
 def test_one_that_was_about_to_start_does_not_read_what_is_taken_back():
     run = done(ring(put("a"), think("b", "a", retry={"attempts": 2}), limits={"parallel": 1}), "a")
     run.fail("b", "transient", classified=True)

@@ -60,7 +60,7 @@ def due(turn: Turn, gate: Gate) -> None:
         if not state.compensating:
             return
     _advance(turn, gate)
-    if state.undoing is not None and state.undoing.over and not state.undoing.told:
+    if state.undoing is not None and state.undoing.over and (state.compensating or not state.undoing.told):
         finish(turn)
         _advance(turn, gate)
 

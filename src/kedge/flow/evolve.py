@@ -314,6 +314,7 @@ def _step_expanded(state: RunState, event: ev.StepExpanded) -> None:
         item.index = index
         item.generation = event.generation
         item.missed = step.missed
+        item.troubled = step.troubled
         if state.retired:
             item.starts = state.retired.pop(item.path, 0)
         step.items.append(item)

@@ -33,7 +33,7 @@ def result_bytes(state: RunState, step: StepState) -> bytes:
         return bytes_of(state, step.result)
     if step.items is not None:
         return b"[" + b",".join(result_bytes(state, item) for item in step.items) + b"]"
-    if step.inner is not None and step.outcome is not Outcome.ABSENT:
+    if step.inner is not None and (step.outcome is not Outcome.ABSENT or has_result(step)):
         return scope_bytes(state, step.inner)
     return b"null"
 
@@ -181,9 +181,9 @@ def render_args(state: RunState, step: StepState) -> bytes:
     args = step.node.args
     if args.constant is not None:
         return args.constant
-    if step.node.holes is not None:
+    if step.node.holes is not None and not step.troubled:
         # The hot path: every hole is the result of a step of this scope, done and inline. A step has
-        # such a result only once it is done.
+        # such a result only once it is done; what is taken back has one too, and troubles whoever reads it.
         steps = step.scope.steps
         out: list[bytes] = []
         for index, piece in zip(step.node.holes, args.pieces, strict=False):

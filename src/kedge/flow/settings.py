@@ -26,7 +26,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 def settings_of(ask: Ask, undo: Undo) -> RunSettings:
     """The settings; BadInput for a word that is none."""
-    for name, given, allowed in (("ask", ask, ASKS), ("undo", undo, UNDOS)):
-        if given not in allowed:
-            raise BadInput(f"{given!r} cannot be asked for", code=name, where=name, allowed=allowed)
+    if ask not in ASKS:
+        raise BadInput(f"{ask!r} cannot be asked for", code="ask", where="ask", allowed=ASKS)
+    if undo not in UNDOS:
+        raise BadInput(f"{undo!r} is no time to undo", code="undo", where="undo", allowed=UNDOS)
     return RunSettings(ask=ask, undo=undo)

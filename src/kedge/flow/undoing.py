@@ -38,17 +38,13 @@ def end_run(turn: Turn, status: RunStatus, error: Failure | None = None) -> None
 def finish(turn: Turn) -> None:
     """Nothing more is undone: tell it, and end the run if that was all there was to do."""
     state, undoing = turn.state, turn.state.undoing
-    if undoing is None or undoing.told:
+    if undoing is None:
         return
-    alone = undoing.alone
-    undone, left = len(_calls(undoing.undone - undoing.kept)), len(not_undone(state))
-    turn.emit(ev.CompensationEnded(undone=undone, left=left))
-    if alone:
+    undone = sum(step.is_call for step in undoing.undone - undoing.kept)
+    if not undoing.told:
+        turn.emit(ev.CompensationEnded(undone=undone, left=len(not_undone(state))))
+    if undoing.alone:
         turn.emit(_end(undoing, undone))
-
-
-def _calls(steps: set[StepState]) -> list[StepState]:
-    return [step for step in steps if step.is_call]
 
 
 def _end(undoing: Undoing, undone: int) -> ev.RunEnded:
