@@ -57,6 +57,17 @@ def rounds_inside(step: StepState) -> list[list[StepState]]:
     return found[::-1]
 
 
+def later_rounds(step: StepState) -> list[StepState]:
+    """The steps of the rounds that came after the one that the step is part of."""
+    found: list[StepState] = []
+    scope = step.scope.owner.inner if step.scope.owner is not None else None
+    while scope is not None and scope is not step.scope:
+        if not scope.replaced:
+            found += scope.steps
+        scope = scope.earlier
+    return found
+
+
 def with_users(tops: Iterable[StepState], users: Users) -> set[StepState]:
     """The steps, all inside them, and all that used them, directly or not."""
     todo = list(tops)
@@ -71,6 +82,7 @@ def with_users(tops: Iterable[StepState], users: Users) -> set[StepState]:
         around: StepState | None = step
         while around is not None:
             todo += users.get(around, ())
+            todo += later_rounds(around)
             around = around.owner or around.scope.owner
         if (
             step.node.fallback_for >= 0
@@ -126,8 +138,8 @@ def is_there_anything(state: RunState, wanted: Iterable[StepState]) -> bool:
 
 
 def under_way(step: StepState) -> bool:
-    """It has begun and not ended."""
-    return step.status is StepStatus.RUNNING or (
+    """It has begun and not ended, or nobody knows whether it has."""
+    return step.status in (StepStatus.RUNNING, StepStatus.IN_DOUBT) or (
         step.status is StepStatus.WAITING and step.awaits != "approval" and step.outcome is None
     )
 
@@ -167,8 +179,9 @@ def not_undone(state: RunState) -> dict[str, str]:
 def _why_not(state: RunState, step: StepState) -> str:
     if stays(step):
         return f"nothing undoes {step.node.step.tool}"
-    if is_open(step):
-        return "nobody knows whether there is anything to undo"
+    if step.status is StepStatus.IN_DOUBT:
+        undoes = "there is anything to undo" if is_open(step) else f"{step.node.step.tool} had its effect"
+        return f"nobody knows whether {undoes}"
     left = rounds_left(state, step)
     undos = [undo for one in left if (undo := state.undos.get(undo_path(step, one))) is not None]
     for undo in undos:

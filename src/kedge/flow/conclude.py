@@ -49,6 +49,8 @@ def conclude(turn: Turn, step: StepState, raw: bytes, *, empty: bool = False) ->
                     path=step.path, iteration=step.iteration, result=value, blob=blob, next_at=next_at
                 )
             )
+            if turn.state.compensating:  # it was in doubt, and what is known of it now is to be undone
+                turn.emit(ev.StepCancelled(path=step.path))
             return
         if loop.collect == "all":
             rounds = [bytes_of(turn.state, value) for value in step.rounds or ()]

@@ -9,6 +9,7 @@ from kedge.flow.changes import Act, changed, instances, way_back
 from kedge.flow.compensation import (
     is_open,
     is_there_anything,
+    later_rounds,
     not_undone,
     rounds_left,
     under_way,
@@ -143,7 +144,7 @@ def _refuse_unsettled(state: RunState, tops: list[StepState], wanted: set[StepSt
         if step.outcome is not Outcome.DONE and step.status is not StepStatus.DONE:
             raise _refused(state, step.path, f"it is {step.status}, not done", "name a step that is done")
         around = step.owner or step.scope.owner
-        if around is not None and around.outcome is not None:
+        if around is not None and (around.outcome is not None or later_rounds(step)):
             raise _refused(
                 state, step.path, f"{around.path}, which it is part of, has ended", f"undo {around.path}"
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from heapq import heappush
 
-from kedge.flow.compensation import Users, is_open, rounds_inside, rounds_left, stays
+from kedge.flow.compensation import Users, is_open, later_rounds, rounds_inside, rounds_left, stays
 from kedge.flow.state import RunState, StepState, Undo, Undoing, undo_path
 from kedge.flow.words import Outcome, StepStatus
 
@@ -27,11 +27,12 @@ def _count(undoing: Undoing, wanted: list[StepState], users: Users) -> None:
     undoing.over = not members
     for step in wanted:
         before = list(users.get(step, ()))
-        around = step.owner or step.scope.owner
+        part, around = step, step.owner or step.scope.owner
         inside_of = around in members
         while around is not None and around not in members:
+            before += later_rounds(part)
             before += users.get(around, ())
-            around = around.owner or around.scope.owner
+            part, around = around, around.owner or around.scope.owner
         undoing.waits[step] = len(before) + inside_of
         for one in before:
             undoing.frees.setdefault(one, []).append(step)
@@ -87,15 +88,15 @@ def _over(state: RunState, undoing: Undoing, step: StepState) -> list[StepState]
 # --- calls
 
 
-def _begin(state: RunState, undoing: Undoing, step: StepState, *, done: bool = False) -> bool:
+def _begin(state: RunState, undoing: Undoing, step: StepState) -> bool:
     """Begin to undo one call; False if there is nothing to do, or nothing more."""
     if stays(step):
         undoing.kept.add(step)
         return False
-    if is_open(step) and not done:
+    if is_open(step):
         undoing.doubts.add(step)
         return True
-    undoing.rounds[step] = rounds_left(state, step, done=done)
+    undoing.rounds[step] = rounds_left(state, step)
     return _begin_round(state, undoing, step)
 
 
@@ -143,5 +144,6 @@ def doubt_settled(state: RunState, step: StepState, *, done: bool) -> None:
     if undoing is None or step not in undoing.doubts:
         return
     undoing.doubts.discard(step)
-    if not (done and _begin(state, undoing, step, done=True)):
+    undoing.rounds[step] = rounds_left(state, step, done=done)
+    if not _begin_round(state, undoing, step):
         _go(state, undoing, _over(state, undoing, step))

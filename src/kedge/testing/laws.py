@@ -100,8 +100,10 @@ def _check_undos(state: RunState) -> None:
 
 def check_undone_before_used(state: RunState, undo: Undo) -> None:
     """AssertionError if a step is about to be undone of which something that used it is not."""
+    alone = state.undoing is not None and state.undoing.alone
     for step in users_of(state).get(undo.target, ()):
-        if rounds_left(state, step) and not _gave_up(state, step):
+        began_later = not alone and step.reason != TAKEN_BACK  # so it did not use it
+        if rounds_left(state, step) and not _gave_up(state, step) and not began_later:
             raise AssertionError(f"{undo.path} begins before {step.path} is undone, which used it")
 
 
@@ -173,6 +175,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     looked at a step that it could not start yet.
     """
     closing = {owner.path if owner else "" for owner in state.closing if state.is_over(owner)}
+    if state.ending:
+        closing = set()  # nobody looks at them any more
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
         "extended doubted open_questions blocked_by listening running calls total settled done retired "
