@@ -17,7 +17,7 @@ from kedge.flow.settings import RunSettings
 from kedge.plan.tools import Effect
 from kedge.testing.ring import Ring
 
-LIVES = 24000
+LIVES = 400
 EFFECTS: dict[str, Effect] = {"put": "idempotent", "pay": "effect", "unput": "idempotent", "refund": "effect"}
 _PLACE = re.compile(r"\[\d+\]|#\d+|\.undo$")
 

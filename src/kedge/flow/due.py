@@ -22,7 +22,7 @@ from kedge.flow.program import Node
 from kedge.flow.render import Args
 from kedge.flow.state import RunState, StepState, Undo
 from kedge.flow.turn import Turn
-from kedge.flow.undoing import end_run, finish
+from kedge.flow.undoing import end_run, finish, is_over
 from kedge.flow.words import INLINE_BYTES, Failure, Outcome, RunStatus, StepStatus
 from kedge.plan.expr import Template, evaluate_condition
 from kedge.plan.model import YEAR_S
@@ -60,7 +60,7 @@ def due(turn: Turn, gate: Gate) -> None:
         if not state.compensating:
             return
     _advance(turn, gate)
-    if state.undoing is not None and state.undoing.over and (state.compensating or not state.undoing.told):
+    while state.undoing is not None and is_over(state.undoing) and state.end is None:
         finish(turn)
         _advance(turn, gate)
 

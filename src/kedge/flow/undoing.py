@@ -36,6 +36,11 @@ def end_run(turn: Turn, status: RunStatus, error: Failure | None = None) -> None
         turn.emit(ev.RunEnded(status=status, error=error))
 
 
+def is_over(undoing: Undoing) -> bool:
+    """Nothing is left to undo, and that is to be told, or to end the run."""
+    return undoing.over and (undoing.alone or not undoing.told)
+
+
 def finish(turn: Turn) -> None:
     """Nothing more is undone: tell it, and end the run if that was all there was to do."""
     state, undoing = turn.state, turn.state.undoing
