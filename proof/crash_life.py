@@ -187,7 +187,7 @@ class Life:
         return run
 
     async def _started(self, plan: kedge.Plan) -> kedge.Run:
-        run = await self.engine.start(plan, run_id="r", on_event=self._told)
+        run = await self.engine.start(plan, run_id="r", on_event=self._told, undo=self._flow.undo)
         self.ack("started", run="r")
         return run
 

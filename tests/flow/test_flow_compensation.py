@@ -447,7 +447,9 @@ def test_what_undoes_a_step_reads_what_is_taken_back_with_it():
     inner = [put("x"), put("y", "x")]
     undo = {"tool": "unput", "args": {"all": "${job}", "a": "${a.id}", "results": "${results}"}}
     last = {"id": "last", "tool": "put", "after": ["a"], "args": {"x": "${job}"}, "compensate": undo}
-    run = done(ring(put("a"), {"id": "job", "after": ["a"], "steps": inner}, last, think("z")), "a", "job/x", "job/y")
+    run = done(
+        ring(put("a"), {"id": "job", "after": ["a"], "steps": inner}, last, think("z")), "a", "job/x", "job/y"
+    )
     done(run, "last").send("compensate", step="a")
     job = {"x": {"id": "of job/x"}, "y": {"id": "of job/y"}}
     assert run.args("last.undo") == {"all": job, "a": "of a", "results": {"a": {"id": "of a"}, "job": job}}

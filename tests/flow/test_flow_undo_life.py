@@ -61,7 +61,10 @@ def _step(rng: random.Random, id_: str, after: list[str]) -> dict[str, Any]:
 def users_of(plan: dict[str, Any]) -> dict[str, set[str]]:
     """For each step of the plan, those that must be undone before it: worked out from the text alone."""
     later: dict[str, set[str]] = {}
-    for scope, prefix in [(plan["steps"], ""), *((s["steps"], f"{s['id']}/") for s in plan["steps"] if "steps" in s)]:
+    for scope, prefix in [
+        (plan["steps"], ""),
+        *((s["steps"], f"{s['id']}/") for s in plan["steps"] if "steps" in s),
+    ]:
         direct: dict[str, set[str]] = {one["id"]: set() for one in scope}
         for one in scope:
             for name in one["after"]:
@@ -221,11 +224,7 @@ class Life:
 
     def _check_order(self, unit: str) -> None:
         users = self.users[_PLACE.sub("", unit)]
-        left = [
-            key
-            for key in self.before
-            if self._is_left(key) and _goes_first(key, unit, users)
-        ]
+        left = [key for key in self.before if self._is_left(key) and _goes_first(key, unit, users)]
         assert left == [], f"{unit} is undone before these are, which used it"
 
     def _is_left(self, key: str) -> bool:
@@ -242,7 +241,9 @@ class Life:
         undone = {unit.removesuffix(".undo") for unit in self.did if unit.endswith(".undo")}
         told = set(run.result.undone)
         for path in told:
-            units = [key for key in self.did if re.sub(r"#\d+$", "", key) == path and not key.endswith(".undo")]
+            units = [
+                key for key in self.did if re.sub(r"#\d+$", "", key) == path and not key.endswith(".undo")
+            ]
             assert set(units) <= undone, f"{path} is told as undone"
         if run.state.undoing is None or run.state.undoing.wanted is not None:
             return
@@ -250,7 +251,9 @@ class Life:
         for key in self.did:
             if not key.endswith(".undo") and key not in undone:
                 path = re.sub(r"#\d+$", "", key)
-                assert path in kept or run.status(path) in ("failed", "cancelled", "running"), f"{key} is forgotten"
+                assert path in kept or run.status(path) in ("failed", "cancelled", "running"), (
+                    f"{key} is forgotten"
+                )
 
 
 @pytest.mark.parametrize("block", range(8))

@@ -223,7 +223,9 @@ def _needless_undo(node: Node, spec: ToolSpec | None, tool: str) -> Iterator[Fin
             "compensate",
             "a sleep undoes nothing" if tool == SLEEP else "only the call of a tool can be undone",
             names=(tool,),
-            remedy="put `compensate` on the steps inside that call tools" if inside else "remove `compensate`",
+            remedy="put `compensate` on the steps inside that call tools"
+            if inside
+            else "remove `compensate`",
             fix=away,
         )
     elif spec is not None and spec.effect in ("pure", "read"):

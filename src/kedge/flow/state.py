@@ -171,7 +171,6 @@ class Undo(StepState):
         self.round = round_
         """Number of the round; -1 where there is no loop."""
         self.generation = target.generation
-        self.iteration = max(0, round_)
 
 
 def undo_path(target: StepState, round_: int) -> str:

@@ -68,10 +68,8 @@ def _counted_down(undoing: Undoing, steps: list[StepState]) -> list[StepState]:
 
 def _over(state: RunState, undoing: Undoing, step: StepState) -> list[StepState]:
     """Nothing is left to undo of the step: what it used is free, and what it is part of may be over."""
-    if step in undoing.undone and step not in undoing.kept and step.status is StepStatus.DONE:
-        step.status = StepStatus.COMPENSATED
-        step.outcome = Outcome.ABSENT
-        state.done -= 1
+    if step in undoing.undone and step not in undoing.kept:
+        _mark(state, step)
     undoing.open -= 1
     undoing.over = not undoing.open
     free = _counted_down(undoing, undoing.frees.get(step, []))
@@ -83,6 +81,14 @@ def _over(state: RunState, undoing: Undoing, step: StepState) -> list[StepState]
             marks.add(around)
     undoing.left[around] -= 1
     return free if undoing.left[around] else free + _next_turn(state, undoing, around)
+
+
+def _mark(state: RunState, step: StepState) -> None:
+    """All that it did is undone."""
+    if step.status is StepStatus.DONE:
+        step.status = StepStatus.COMPENSATED
+        step.outcome = Outcome.ABSENT
+        state.done -= 1
 
 
 # --- calls
@@ -133,9 +139,20 @@ def settled(state: RunState, undo: Undo, outcome: Outcome) -> None:
         state.done -= 1  # it was counted like a step
     if undoing is None:
         return
+    if step not in undoing.rounds:  # it was in doubt since an earlier one, and has not had its turn in this
+        _settled_early(state, undoing, undo)
+        return
     (undoing.undone if done else undoing.kept).add(step)
     if not _begin_round(state, undoing, step):
         _go(state, undoing, _over(state, undoing, step))
+
+
+def _settled_early(state: RunState, undoing: Undoing, undo: Undo) -> None:
+    step = undo.target
+    if undo.status is StepStatus.DONE:
+        undoing.undone.add(step)
+        if step not in undoing.waits and not rounds_left(state, step):
+            _mark(state, step)
 
 
 def doubt_settled(state: RunState, step: StepState, *, done: bool) -> None:
