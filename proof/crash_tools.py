@@ -82,7 +82,7 @@ async def flaky(ctx: kedge.Context, fails: int) -> str:
 
 
 @kedge.tool(effect="idempotent", retry=Retry(attempts=4, backoff_s=0.002))
-async def flaky_undo(ctx: kedge.Context, value: Any) -> str:  # noqa: ARG001
+async def flaky_undo(ctx: kedge.Context, value: Any) -> str:
     """Fail at first, then work."""
     _do("idempotent", ctx)
     if ctx.attempt == 1:
@@ -165,7 +165,7 @@ def far_pay(ctx: kedge.Context) -> str:
 
 
 @kedge.tool(effect="effect", isolation="process")
-def far_undo(ctx: kedge.Context, value: Any) -> str:  # noqa: ARG001
+def far_undo(ctx: kedge.Context, value: Any) -> str:
     """Undo something in a process of its own."""
     _do("effect", ctx)
     return ctx.step
@@ -192,7 +192,21 @@ def changing(version: int) -> kedge.Tool:
     return kedge.tool(effect="effect", name="change")(change)
 
 
-_OWN = [flaky, flaky_undo, unsent, unsure, broken, mended, hang, stubborn, scout, far_think, far_pay, far_undo, far_hang]
+_OWN = [
+    flaky,
+    flaky_undo,
+    unsent,
+    unsure,
+    broken,
+    mended,
+    hang,
+    stubborn,
+    scout,
+    far_think,
+    far_pay,
+    far_undo,
+    far_hang,
+]
 
 
 def all_tools(version: int = 1) -> list[kedge.Tool]:

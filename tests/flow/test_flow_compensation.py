@@ -80,7 +80,8 @@ def test_without_a_wish_for_it_nothing_is_undone():
 
 def test_what_is_independent_is_undone_side_by_side_and_what_was_used_after_its_users():
     run = cancelled(
-        put("top"), put("left", "top"), put("right", "top"), put("join", "left", "right"), think("end", "join"),
+        put("top"), put("left", "top"), put("right", "top"),
+        put("join", "left", "right"), think("end", "join"),
         finish=("top", "left", "right", "join"),
     )  # fmt: skip
     assert run.calls == ["join.undo"]
@@ -92,7 +93,8 @@ def test_what_is_independent_is_undone_side_by_side_and_what_was_used_after_its_
 
 def test_the_order_holds_through_steps_that_have_nothing_to_undo():
     run = cancelled(
-        put("a"), think("b", "a"), think("c", "b", when="1 > 2"), put("d", "b", "c", join="settled"), think("e", "d"),
+        put("a"), think("b", "a"), think("c", "b", when="1 > 2"),
+        put("d", "b", "c", join="settled"), think("e", "d"),
         finish=("a", "b", "d"),
     )  # fmt: skip
     assert run.calls == ["d.undo"]

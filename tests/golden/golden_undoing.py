@@ -62,19 +62,21 @@ async def live(stage: Stage) -> None:
 
 EFFECTS = {"do": "effect", "redo": "idempotent", "undo": "effect", "reundo": "idempotent"}
 UNDO = "compensate: {tool: undo, args: {x: '${result}'}}"
+UNDO_WITH_ANOTHER = "compensate: {tool: reundo, args: {x: '${result}', was: '${a}'}}"
 
-shape("undo_cancelled", "It is cancelled, and what it did is undone in reverse, one call at the second attempt", f"""
+shape("undo_cancelled", "It is cancelled, and what it did is undone, one call at its second attempt", f"""
     id: a, tool: do, {UNDO}
-    id: b, tool: redo, args: {{x: "${{a}}"}}, compensate: {{tool: reundo, args: {{x: "${{result}}", was: "${{a}}"}}}}
+    id: b, tool: redo, args: {{x: "${{a}}"}}, {UNDO_WITH_ANOTHER}
     id: slow, tool: look, after: [b]
 """, {"do": 1, "redo": 2, "look": Hang(), "undo": None, "reundo": [Fail("transient"), None]}, EFFECTS,
       play=cancelled)  # fmt: skip
-shape("undo_failed", "It fails; items, rounds and a composite are undone, one of them cannot be, one has nothing", f"""
+shape("undo_failed", "It fails; items, rounds and a composite are undone, but for one that cannot be", f"""
     id: each, tool: redo, foreach: [1, 2], {UNDO}
     id: turn, tool: redo, after: [each], loop: {{times: 2}}, {UNDO}
     id: job, after: [turn], steps: [{{id: x, tool: do, {UNDO}}}, {{id: y, tool: redo, after: [x]}}]
     id: bad, tool: look, after: [job]
-""", {"do": 1, "redo": [1, 2, 3, 4, 5], "look": Fail("permanent"), "undo": [None, Fail("permanent"), None, None, None]},
+""", {"do": 1, "redo": [1, 2, 3, 4, 5], "look": Fail("permanent"),
+      "undo": [None, Fail("permanent"), None, None, None]},
       EFFECTS | {"undo": "idempotent"}, play=failed)  # fmt: skip
 shape("undo_in_doubt", "Before it is undone somebody is asked, and after that, whether it was", f"""
     id: a, tool: do, {UNDO}
@@ -89,7 +91,7 @@ shape("undo_later", "It is done; a day later one step is undone with what used i
     id: b, tool: do, args: {{x: "${{a}}"}}, {UNDO}
     id: c, tool: do, args: {{x: "${{b}}"}}, {UNDO}
 """, {"do": [1, 2, 3], "undo": None}, EFFECTS, play=taken_back_later)  # fmt: skip
-shape("undo_live", "While it goes on a step is undone, and going back to an earlier version undoes another", f"""
+shape("undo_live", "While it goes on a step is undone, and another by going back to an earlier plan", f"""
     id: a, tool: do, {UNDO}
     id: slow, tool: look
     id: b, tool: do, after: [slow], args: {{x: "${{a}}"}}, on_error: continue

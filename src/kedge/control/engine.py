@@ -35,7 +35,6 @@ from kedge.engine.driver import Driver
 from kedge.engine.gates import Gates, checked_resources
 from kedge.engine.log import RunLog
 from kedge.engine.ports import Journal
-from kedge.engine.receipts import Receipt
 from kedge.engine.recovery import fold
 from kedge.engine.writer import Writer
 from kedge.flow.commands import Compensate
@@ -46,7 +45,7 @@ from kedge.flow.result import RunResult
 from kedge.flow.settings import Ask, RunSettings, Undo, settings_of
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
-from kedge.flow.undoing import refuse_redoing
+from kedge.flow.undoing import compensate, refuse_redoing
 from kedge.flow.words import RunStatus
 from kedge.journal.entry import Head, Lease
 from kedge.journal.opening import open_journal
@@ -284,29 +283,24 @@ class Engine:
             return run
         if (known := self._runs.get(id_)) is not None:
             await self._let_go(known)
-        receipt = Receipt(command, asyncio.get_running_loop().create_future())
         lease = journal.claim(id_, self._clock.now_ms())
-        run = self._taken_up(id_, lease, retry_failed=False, receipt=receipt)
-        try:
-            await receipt.decided
-        except KedgeError:
-            await self._let_go(run)
-            raise
+        run = self._taken_up(id_, lease, retry_failed=False, undo=command)
+        await self._drivers[id_].send(command)
         return run
 
     def _taken_up(
-        self, run_id: str, lease: Lease, *, retry_failed: bool, receipt: Receipt | None = None
+        self, run_id: str, lease: Lease, *, retry_failed: bool, undo: Compensate | None = None
     ) -> Run:
         if armed:
             reach("control.resume.claimed")
         try:
             with collector_paused():
-                return self._take_up(run_id, lease, retry_failed, receipt)
+                return self._take_up(run_id, lease, retry_failed, undo)
         except BaseException:
             self._opened().release(lease)
             raise
 
-    def _take_up(self, run_id: str, lease: Lease, retry_failed: bool, receipt: Receipt | None) -> Run:  # noqa: FBT001
+    def _take_up(self, run_id: str, lease: Lease, retry_failed: bool, undo: Compensate | None) -> Run:  # noqa: FBT001
         journal = self._opened()
         blobs = Blobs(journal)
         entries = journal.read(run_id)
@@ -315,19 +309,19 @@ class Engine:
         state, started, driven_s = fold(run_id, entries, blobs.fetch, self.registry.catalog, self.limits)
         if retry_failed:
             refuse_redoing(state)
+        elif undo is not None:
+            compensate(state, undo)  # what refuses it leaves the run as it was
         if armed:
             reach("control.resume.folded")
         head = journal.head(run_id)
         size = head.bytes if head else 0
         log = RunLog(lease, entries[-1].seq, entries[-1].chain, size, self._clock)
         run = self._drive(state, log, blobs, started.plan, driven_s)
-        if state.ended and receipt is None and not (retry_failed and state.end is not RunStatus.DONE):
+        if state.ended and undo is None and not (retry_failed and state.end is not RunStatus.DONE):
             self._retire(run)
             return run
-        if receipt is not None:  # before it is taken up: what it asks for decides about which tools to ask
-            self._drivers[run_id].put(receipt)
-        marks, undo = self._marks(state.program), receipt is not None
-        changed = changed_tools(state, marks, retry_failed=retry_failed, undo=undo)
+        marks = self._marks(state.program)
+        changed = changed_tools(state, marks, retry_failed=retry_failed, undo=undo is not None)
         self._drivers[run_id].put(Resumed(retry_failed, changed))
         if armed:
             reach("control.resume.put")

@@ -46,7 +46,7 @@ def _be_alone(state: RunState, undoing: Undoing) -> None:
     else:
         state.idle_ms += state.at - state.ended_at
     for id_, question in state.questions.items():
-        if question.open and not question.asked.path:  # about going on, which nobody wants any more
+        if question.open and question.asked.reason in ("limit", "salvaged"):  # nobody wants to go on any more
             closed(state, id_, VOID, "")
     state.end = None
     state.ended_at = 0

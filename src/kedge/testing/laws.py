@@ -174,9 +174,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     Left out is what is no part of the fold: the order among equals, and whether the scheduler has
     looked at a step that it could not start yet.
     """
-    closing = {owner.path if owner else "" for owner in state.closing if state.is_over(owner)}
-    if state.ending:
-        closing = set()  # nobody looks at them any more
+    seen = [] if state.ending else state.closing  # then nobody looks at them any more
+    closing = {owner.path if owner else "" for owner in seen if state.is_over(owner)}
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
         "extended doubted open_questions blocked_by listening running calls total settled done retired "

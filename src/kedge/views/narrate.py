@@ -36,7 +36,8 @@ _RUN_LEVEL = frozenset(
     {
         ev.RunStarted, ev.PlanAdopted, ev.CommandTaken, ev.CommandRefused, ev.SignalReceived,
         ev.RunResumed, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
-        ev.CompensationStarted, ev.CompensationEnded, ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered, ev.LimitReached,
+        ev.CompensationStarted, ev.CompensationEnded, ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered,
+        ev.LimitReached,
     }
 )  # fmt: skip
 decode_patch = msgspec.json.Decoder(Patch).decode

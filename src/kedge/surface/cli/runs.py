@@ -159,7 +159,8 @@ def cancel(run_id: str, reason: str, undo: bool, **given: Any) -> int:  # noqa: 
 def compensate(run_id: str, step: str, reason: str, **given: Any) -> int:
     """Undo what a run did that has ended, or one step of it.
 
-    With a step, all that used it is undone first. The exit code tells how the run stands then: a run that was done is cancelled by it (4).
+    With a step, all that used it is undone first. The exit code tells how the run stands then: one that was
+    done is cancelled by it (4).
     """
     manner = _manner(given)
     require_store(manner.settings)
