@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kedge.base.errors import NotFound, Refused
+from kedge.base.errors import BadInput, InternalError, NotFound, Refused
 from kedge.flow.events import CompensationEnded, CompensationStarted, RunEnded, StepStarted
-from kedge.flow.settings import RunSettings
+from kedge.flow.evolve import evolve
+from kedge.flow.settings import RunSettings, settings_of
+from kedge.flow.undoing import refuse_redoing
 from kedge.plan.parts import Step
 from kedge.plan.tools import Effect
 from kedge.testing.ring import Ring
@@ -542,3 +544,122 @@ def test_going_back_removes_and_undoes():
 
 def _step(fields: dict[str, Any]) -> Step:
     return msgspec.convert(fields, Step)
+
+
+# --- corners
+
+
+def test_the_fallback_that_is_taken_back_takes_its_target_with_it():
+    run = ring(put("try"), put("instead", fallback_for="try"), think("slow"), think("b", "try", "slow"))
+    run.fail("try", "permanent", classified=True)
+    done(run, "instead").send("compensate", step="instead")
+    done(run, "instead.undo", "slow")
+    assert run.status("b") == "running"  # with `slow` alone: `try` is absent
+    run.finish("b")
+    assert run.status() == "done"
+
+
+def test_a_loop_in_doubt_goes_no_further_once_all_is_undone():
+    run = ring(pay("turn", loop={"times": 3})).finish("turn", {"id": 0}).fail("turn", "timeout")
+    run.send("cancel", compensate=True).crash().resume().answer("done", {"id": 1})
+    assert run.calls == ["turn#1.undo"]
+    done(run, "turn#1.undo", "turn#0.undo")
+    assert run.status() == "cancelled"
+    assert run.result.undone == ("turn",)
+
+
+def test_rounds_before_one_that_did_not_happen_are_undone():
+    run = ring(pay("turn", loop={"times": 3})).finish("turn", {"id": 0}).fail("turn", "timeout")
+    run.send("cancel", compensate=True).answer("failed")
+    assert run.calls == ["turn#0.undo"]
+
+
+def test_what_was_absent_for_the_step_is_null_for_what_undoes_it():
+    undo = {"tool": "unput", "args": {"x": "${x}", "item": "${item}", "all": "${results}"}}
+    step = {"id": "b", "tool": "put", "foreach": [7], "join": "settled", "after": ["y"], "compensate": undo}
+    run = ring(think("x"), think("y"), step, think("z", "b", join="settled"))
+    run.fail("x", "permanent", classified=True).finish("y", 1)
+    done(run, "b[0]").send("cancel", compensate=True).fail("z", "cancelled", not_done=True)
+    assert run.args("b[0].undo") == {"x": None, "item": 7, "all": {"y": 1}}
+
+
+def test_attempts_that_others_replaced_are_no_rounds_to_undo():
+    again = {"attempts": 2, "on": ["permanent"], "backoff_s": 0}
+    job = {"id": "job", "after": ["a"], "loop": {"times": 2}, "retry": again, "steps": [think("x")]}
+    run = done(ring(put("a"), job, think("slow")), "a", "job#0/x")
+    run.fail("job#1/x", "permanent", classified=True).tick()
+    done(run, "job#1/x").send("compensate", step="a")
+    done(run, "a.undo", "slow")
+    assert run.status("a") == "compensated"
+    assert run.status() == "done"
+
+
+def test_one_whose_end_was_not_written_any_more_ends_when_it_is_taken_up():
+    run = done(cancelled(put("a"), think("b", "a"), finish=("a",)), "a.undo")
+    run.salvage(len(run.log) - 1)
+    assert run.status() == "cancelled"
+
+
+def test_what_is_undone_cannot_be_done_again():
+    run = done(cancelled(put("a"), think("b", "a"), finish=("a",)), "a.undo")
+    with pytest.raises(Refused, match="has been undone"):
+        refuse_redoing(run.state)
+    refuse_redoing(ring(put("a")).state)
+
+
+def test_a_question_about_going_on_is_void_once_nobody_wants_to():
+    run = done(ring(put("a"), put("b", "a"), limits={"calls": 1}), "a")
+    assert run.questions == ["q1"]
+    run.send("cancel", compensate=True)
+    assert (run.questions, run.calls) == ([], ["a.undo"])
+
+
+def test_a_doubt_about_undoing_outlives_a_compensation_that_was_stopped():
+    run = cancelled(pay("a"), put("other"), think("c", "a"), finish=("a", "other"))
+    run.fail("a.undo", "timeout")
+    run.send("cancel").fail("other.undo", "cancelled")
+    assert run.status() == "cancelled"
+    assert "nobody knows" in run.result.not_undone["a"]
+    run.crash().send("compensate")
+    assert run.calls == ["other.undo"]  # never once more before somebody has said
+    done(run, "other.undo").answer("done")
+    assert run.result.undone == ("other", "a")
+
+
+def test_a_doubt_about_undoing_another_step_is_settled_all_the_same():
+    run = cancelled(pay("a"), put("other"), think("c", "a"), finish=("a", "other"))
+    run.fail("a.undo", "timeout").send("cancel").fail("other.undo", "cancelled")
+    run.send("compensate", step="other").answer("done")
+    assert run.status("a") == "compensated"
+    done(run, "other.undo")
+    assert run.status() == "cancelled"
+
+
+@pytest.mark.parametrize(("answer", "calls"), [("done", []), ("failed", ["a.undo"])])
+def test_a_doubt_that_is_settled_before_the_turn_of_its_step_comes(answer: str, calls: list[str]):
+    run = done(ring(pay("a"), put("b"), put("z", "a", "b"), think("slow")), "a")
+    run.send("compensate", step="a")
+    done(run, "b", "z").send("cancel", compensate=True)
+    run.fail("slow", "cancelled", not_done=True).fail("a.undo", "timeout")
+    assert run.calls == ["z.undo"]
+    run.answer(answer)
+    done(run, "z.undo", "b.undo")
+    assert run.calls == calls
+    if calls:
+        done(run, "a.undo")
+    assert run.status("a") == "compensated"
+    assert run.status() == "cancelled"
+
+
+def test_a_compensation_that_ends_without_a_beginning_makes_no_sense():
+    run = ring(put("a"))
+    with pytest.raises(InternalError, match="has not begun"):
+        evolve(run.state, CompensationEnded(), 0)
+
+
+def test_settings_are_known_words():
+    assert settings_of("effects", "failure") == RunSettings(ask="effects", undo="failure")
+    for given, code in (("x", "never"), "ask"), (("never", "x"), "undo"):
+        with pytest.raises(BadInput) as refused:
+            settings_of(*given)  # type: ignore[arg-type]
+        assert refused.value.code == code

@@ -322,7 +322,7 @@ class Engine:
             return run
         marks = self._marks(state.program)
         changed = changed_tools(state, marks, retry_failed=retry_failed, undo=undo is not None)
-        self._drivers[run_id].put(Resumed(retry_failed, changed))
+        self._drivers[run_id].put(Resumed(retry_failed, changed, undo is not None))
         if armed:
             reach("control.resume.put")
         return run

@@ -145,6 +145,8 @@ def _close_doubt(turn: Turn, step: StepState, answer: str, by: str) -> None:
 def _resumed(turn: Turn, given: inp.Resumed) -> None:
     state = turn.state
     turn.emit(ev.RunResumed(retry_failed=given.retry_failed, changed_tools=tuple(given.changed_tools)))
+    if state.end is not None and not given.undo:
+        return
     calls = (*state.steps.values(), *state.undos.values())
     for step in [s for s in calls if s.status is StepStatus.RUNNING and s.is_call]:
         if step.node.effect in RETRYABLE_UNASKED:

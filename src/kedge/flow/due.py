@@ -61,7 +61,7 @@ def due(turn: Turn, gate: Gate) -> None:
             return
     _advance(turn, gate)
     while state.undoing is not None and is_over(state.undoing) and state.end is None:
-        finish(turn)
+        finish(turn, state.undoing)
         _advance(turn, gate)
 
 

@@ -129,8 +129,9 @@ def _compensation_started(state: RunState, event: ev.CompensationStarted) -> Non
 
 
 def _compensation_ended(state: RunState, event: ev.CompensationEnded) -> None:
-    if state.undoing is not None:
-        end(state, state.undoing)
+    if state.undoing is None:
+        raise InternalError("a compensation ends that has not begun")
+    end(state, state.undoing)
 
 
 def _run_ended(state: RunState, event: ev.RunEnded) -> None:

@@ -26,8 +26,8 @@ _MEANWHILE = (cmd.Pause, cmd.Unpause, cmd.Cancel, cmd.Answer)
 def end_run(turn: Turn, status: RunStatus, error: Failure | None = None) -> None:
     """The run is to end so; what it did is undone first, if that is wanted."""
     state = turn.state
-    if state.compensating:
-        finish(turn)
+    if state.undoing is not None and state.compensating:
+        finish(turn, state.undoing)
         return
     wanted = state.undo_after or (status is RunStatus.FAILED and state.settings.undo == "failure")
     if wanted and is_there_anything(state, state.steps.values()):
@@ -41,14 +41,11 @@ def is_over(undoing: Undoing) -> bool:
     return undoing.over and (undoing.alone or not undoing.told)
 
 
-def finish(turn: Turn) -> None:
+def finish(turn: Turn, undoing: Undoing) -> None:
     """Nothing more is undone: tell it, and end the run if that was all there was to do."""
-    state, undoing = turn.state, turn.state.undoing
-    if undoing is None:
-        return
     undone = sum(step.is_call for step in undoing.undone - undoing.kept)
     if not undoing.told:
-        turn.emit(ev.CompensationEnded(undone=undone, left=len(not_undone(state))))
+        turn.emit(ev.CompensationEnded(undone=undone, left=len(not_undone(turn.state))))
     if undoing.alone:
         turn.emit(_end(undoing, undone))
 

@@ -8,6 +8,7 @@ the run when a compensation begins, and to the calls made after that.
 from __future__ import annotations
 
 from heapq import heappush
+from typing import cast
 
 from kedge.flow.compensation import Users, is_open, later_rounds, rounds_inside, rounds_left, stays
 from kedge.flow.state import RunState, StepState, Undo, Undoing, undo_path
@@ -133,12 +134,10 @@ def _make_ready(state: RunState, undo: Undo) -> None:
 def settled(state: RunState, undo: Undo, outcome: Outcome) -> None:
     """A call that was to undo something is over, well or not."""
     undo.outcome = outcome
-    undoing, step = state.undoing, undo.target
+    undoing, step = cast("Undoing", state.undoing), undo.target  # there is no such call without one
     done = undo.status is StepStatus.DONE
     if done:
         state.done -= 1  # it was counted like a step
-    if undoing is None:
-        return
     if step not in undoing.rounds:  # it was in doubt since an earlier one, and has not had its turn in this
         _settled_early(state, undoing, undo)
         return
