@@ -216,6 +216,37 @@ def test_cancel_ends_a_run_that_nobody_drives(kedge):
     assert kedge.data("cancel", "g1", code=2)["error"]["code"] == "run_ended"
 
 
+UNDONE = """
+goal: Write two files
+steps:
+  - {id: a, tool: files.write, args: {path: a.txt, text: one}, compensate: {tool: files.write, args: {path: a.txt, text: gone}}}
+  - {id: b, tool: files.write, args: {path: b.txt, text: two}, after: [a], compensate: {tool: files.write, args: {path: /b, text: ""}}}
+"""
+
+
+def test_compensate_undoes_what_a_run_did(kedge, folder):
+    (folder / "undone.yaml").write_text(UNDONE)
+    kedge("run", "undone.yaml", "--run", "u1")
+    shown = kedge("compensate", "u1", "--reason", "wrong", "--by", "Ada", code=4).stdout
+    assert (folder / "a.txt").read_text() == "gone"
+    assert "1 compensated" in shown
+    assert "not undone: b: files.write failed: " in shown
+    result = kedge.data("show", "u1")
+    assert (result["undone"], list(result["not_undone"])) == (["a"], ["b"])
+    assert result["error"]["message"] == "1 step was undone by Ada: wrong"
+    assert kedge.data("compensate", "u1", "a", code=4)["undone"] == ["a"]
+    assert kedge.data("compensate", "u1", "c", code=2)["error"]["code"] == "unknown_step"
+
+
+def test_cancel_undoes_what_was_done_if_asked(kedge, folder):
+    (folder / "halfway.yaml").write_text(
+        UNDONE.replace("/b", "b.txt") + "  - {id: c, wait: {signal: go}, after: [b]}\n"
+    )
+    kedge("run", "halfway.yaml", "--run", "u2", code=3)
+    result = kedge.data("cancel", "u2", "--undo")
+    assert (result["status"], result["undone"]) == ("cancelled", ["b", "a"])
+
+
 # --- lists
 
 
