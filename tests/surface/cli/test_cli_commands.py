@@ -219,9 +219,17 @@ def test_cancel_ends_a_run_that_nobody_drives(kedge):
 UNDONE = """
 goal: Write two files
 steps:
-  - {id: a, tool: files.write, args: {path: a.txt, text: one}, compensate: {tool: files.write, args: {path: a.txt, text: gone}}}
-  - {id: b, tool: files.write, args: {path: b.txt, text: two}, after: [a], compensate: {tool: files.write, args: {path: /b, text: ""}}}
+  - id: a
+    tool: files.write
+    args: {path: a.txt, text: one}
+    compensate: {tool: files.write, args: {path: a.txt, text: gone}}
+  - id: b
+    tool: files.write
+    args: {path: b.txt, text: two}
+    after: [a]
+    compensate: {tool: files.write, args: {path: /b, text: ""}}
 """
+MORE = "  - {id: c, wait: {signal: go}, after: [b]}\n"
 
 
 def test_compensate_undoes_what_a_run_did(kedge, folder):
@@ -239,9 +247,7 @@ def test_compensate_undoes_what_a_run_did(kedge, folder):
 
 
 def test_cancel_undoes_what_was_done_if_asked(kedge, folder):
-    (folder / "halfway.yaml").write_text(
-        UNDONE.replace("/b", "b.txt") + "  - {id: c, wait: {signal: go}, after: [b]}\n"
-    )
+    (folder / "halfway.yaml").write_text(UNDONE.replace("/b", "b.txt") + MORE)
     kedge("run", "halfway.yaml", "--run", "u2", code=3)
     result = kedge.data("cancel", "u2", "--undo")
     assert (result["status"], result["undone"]) == ("cancelled", ["b", "a"])
