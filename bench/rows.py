@@ -295,9 +295,7 @@ def live() -> list[Row]:
             _least("ours", "p95_s", 1e3),
             "ms",
             1,
-            note=lambda found: (
-                f"the sync: {_least('ours', 'disk_p95_s', 1e3)(found):.2f} ms; elsewhere 50 ms"
-            ),
+            note=lambda found: f"sync: {_least('ours', 'disk_p95_s', 1e3)(found):.2f} ms; elsewhere 50 ms",
         ),
     ]
 
