@@ -8,7 +8,13 @@ import msgspec
 import pytest
 
 from kedge.base.errors import BadInput, InternalError, NotFound, Refused
-from kedge.flow.events import CompensationEnded, CompensationStarted, RunEnded, StepStarted
+from kedge.flow.events import (
+    CompensationEnded,
+    CompensationStarted,
+    QuestionAsked,
+    RunEnded,
+    StepStarted,
+)
 from kedge.flow.evolve import evolve
 from kedge.flow.settings import RunSettings, settings_of
 from kedge.flow.undoing import refuse_redoing
@@ -408,6 +414,7 @@ def test_a_person_is_asked_before_undoing_as_before_each_call():
     run = ring(put("a"), think("b", "a"), ask="effects").answer("approve")
     done(run, "a").send("cancel", compensate=True).fail("b", "cancelled", not_done=True)
     assert run.status() == "waiting"
+    assert run.of(QuestionAsked)[-1].text == "May unput be called to undo a?"
     assert run.crash().resume().answer("approve").calls == ["a.undo"]
     done(run, "a.undo")
     assert run.status("a") == "compensated"

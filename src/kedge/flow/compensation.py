@@ -149,17 +149,18 @@ def under_way(step: StepState) -> bool:
 
 def undone(state: RunState) -> list[str]:
     """Paths of the steps of which every effect is undone, as they were undone."""
-    targets = dict.fromkeys(undo.target for undo in sorted(state.undos.values(), key=_ended))
-    return [step.path for step in targets if _all_undone(state, step)]
+    calls: dict[StepState, list[Undo]] = {}
+    for undo in sorted(state.undos.values(), key=_ended):
+        calls.setdefault(undo.target, []).append(undo)
+    return [
+        step.path
+        for step, undos in calls.items()
+        if all(undo.status is StepStatus.DONE for undo in undos) and not rounds_left(state, step)
+    ]
 
 
 def _ended(undo: Undo) -> int:
     return undo.ended_seq
-
-
-def _all_undone(state: RunState, step: StepState) -> bool:
-    undos = [undo for undo in state.undos.values() if undo.target is step]
-    return all(undo.status is StepStatus.DONE for undo in undos) and not rounds_left(state, step)
 
 
 def not_undone(state: RunState) -> dict[str, str]:
