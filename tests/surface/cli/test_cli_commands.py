@@ -246,6 +246,17 @@ def test_compensate_undoes_what_a_run_did(kedge, folder):
     assert kedge.data("compensate", "u1", "c", code=2)["error"]["code"] == "unknown_step"
 
 
+def test_compensate_without_the_tools_it_needs_says_so_and_changes_nothing(kedge, folder):
+    again = "    compensate: {tool: double, args: {x: 1}}"
+    plan = f"goal: g\nsteps:\n  - id: a\n    tool: files.write\n    args: {{path: a, text: x}}\n{again}\n"
+    (folder / "far.yaml").write_text(plan)
+    kedge("run", "far.yaml", "--run", "u3", "--tools", "tools.py")
+    (folder / "other.py").write_text("import kedge\n\n@kedge.tool\ndef other() -> int: return 1\n")
+    error = kedge.data("compensate", "u3", "--tools", "other.py", code=2)["error"]
+    assert (error["code"], "double" in error["message"]) == ("tools_missing", True)
+    assert kedge.data("show", "u3")["status"] == "done"
+
+
 def test_cancel_undoes_what_was_done_if_asked(kedge, folder):
     (folder / "halfway.yaml").write_text(UNDONE.replace("/b", "b.txt") + MORE)
     kedge("run", "halfway.yaml", "--run", "u2", code=3)

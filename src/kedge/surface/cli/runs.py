@@ -166,6 +166,7 @@ def compensate(run_id: str, step: str, reason: str, **given: Any) -> int:
     require_store(manner.settings)
 
     async def begin(engine: Engine) -> Run:
+        _require_undo_tools(engine, run_id)
         return await engine.compensate(run_id, step, reason, given["by"] or _user())
 
     return drive(manner, begin)
@@ -193,12 +194,24 @@ def _require_tools(engine: Engine, run_id: str) -> None:
     to_come = {step.node.step.tool for step in result.state.steps.values() if step.outcome is None}
     missing = sorted(name for name in known if name in to_come and name not in engine.registry)
     if missing and not result.state.ended:
-        raise BadInput(
-            f"the run still needs tools that are not here: {', '.join(missing)}",
-            code="tools_missing",
-            where=f"run {run_id}",
-            remedy="name the files that it was started with: --tools FILE",
-        )
+        raise _tools_missing(run_id, missing)
+
+
+def _require_undo_tools(engine: Engine, run_id: str) -> None:
+    """BadInput if there is no tool here for something that undoes a step of the run: it would stay."""
+    undos = [node.undo.step for node in engine.look(run_id).state.program.nodes if node.undo is not None]
+    missing = sorted({undo.worker for undo in undos if undo.worker not in engine.registry})
+    if missing:
+        raise _tools_missing(run_id, missing)
+
+
+def _tools_missing(run_id: str, missing: list[str]) -> BadInput:
+    return BadInput(
+        f"the run still needs tools that are not here: {', '.join(missing)}",
+        code="tools_missing",
+        where=f"run {run_id}",
+        remedy="name the files that it was started with: --tools FILE",
+    )
 
 
 def _require_question(engine: Engine, run_id: str, question: str, answer: str) -> None:
