@@ -149,6 +149,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
         "root": _picture_scope(state.root),
         "signals": {name: list(kept) for name, kept in state.signals.items()},
         "commands": dict(state.commands),
+        "told": {path: (told.quality, told.usage) for path, told in state.told.items()},
+        "usage": state.usage,
         "versions": [(one.number, one.id, one.cause, one.by, one.why) for one in state.versions],
         "steps": {path: _picture_step(step, now_ms) for path, step in state.steps.items()},
         "closing": sorted(closing),
