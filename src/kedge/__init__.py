@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kedge.control.run import Run as Run
     from kedge.flow import commands as commands
     from kedge.flow.result import RunResult as RunResult
+    from kedge.flow.settings import RunSettings as RunSettings
     from kedge.flow.words import RunStatus as RunStatus
     from kedge.flow.words import StepStatus as StepStatus
     from kedge.plan.findings import Finding as Finding
@@ -74,6 +75,7 @@ _HOMES = {
     "control.retention": "Retention",
     "control.run": "Decision Run",
     "flow.result": "RunResult",
+    "flow.settings": "RunSettings",
     "flow.words": "RunStatus StepStatus",
     "plan.findings": "Finding Findings apply_fix",
     "plan.model": "Approval Call Estimate Input Loop Plan Retry Step Wait",

@@ -40,7 +40,7 @@ from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
 from kedge.flow.inputs import Resumed, Ticked
 from kedge.flow.program import Program, compile_plan
 from kedge.flow.result import RunResult
-from kedge.flow.settings import ASKS, Ask, RunSettings
+from kedge.flow.settings import Ask, RunSettings
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
 from kedge.flow.words import RunStatus
@@ -154,11 +154,12 @@ class Engine:
         run_id: str | None = None,
         on_event: Callback | None = None,
         ask: Ask = "never",
+        settings: RunSettings | None = None,
     ) -> Run:
         """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on.
 
         `ask` says what a person is asked before, besides what the plan says itself: `effects`, each call
-        that changes something outside; `every_step`, each call.
+        that changes something outside; `every_step`, each call. It and more can be said by `settings`.
         """
         journal = self._opened()
         check_callback(on_event)
@@ -172,8 +173,7 @@ class Engine:
             given = complete_inputs(plan, inputs or {})
             program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
             document = _encode_plan(plan)
-        if ask not in ASKS:
-            raise BadInput(f"{ask!r} cannot be asked for", code="ask", where="ask", allowed=ASKS)
+        settings = RunSettings(ask=ask) if settings is None else settings.asking(ask)
         id_ = checked_run_id(run_id) if run_id is not None else new_run_id()
         run = await self._known(id_, digest(document), given) if run_id is not None else None
         if run is not None:
@@ -183,7 +183,7 @@ class Engine:
         if armed:
             reach("control.start.checked")
         with collector_paused():
-            run = self._begin(id_, program, given, document, RunSettings(ask=ask))
+            run = self._begin(id_, program, given, document, settings)
         if on_event is not None:
             run.subscribe(on_event)
         driver = self._drivers[id_]

@@ -17,8 +17,8 @@ def added(before: Usage | None, told: Mapping[str, Any]) -> Usage:
         Usage(
             tokens=int(_amount(told.get("tokens"))),
             cost=_amount(told.get("cost")),
-            cpu_s=_amount(told.get("cpu_s")),
-            memory_mb=_amount(told.get("rss_bytes")) / _MEGABYTE,
+            cpu_s=round(_amount(told.get("cpu_s")), 6),
+            memory_mb=round(_amount(told.get("rss_bytes")) / _MEGABYTE, 3),
         )
     )
     return usage

@@ -81,8 +81,9 @@ def _returned(turn: Turn, given: inp.Returned) -> None:
 
 def _used(turn: Turn, given: inp.Used) -> None:
     """Also of an attempt that does not count any more: what it used is used."""
-    if turn.state.end is None:
-        turn.emit(ev.FeedbackGiven(path=given.path, **msgspec.structs.asdict(given.usage)))
+    used = {name: amount for name, amount in msgspec.structs.asdict(given.usage).items() if amount}
+    if used and turn.state.end is None:
+        turn.emit(ev.FeedbackGiven(path=given.path, **used))
 
 
 def _raised(turn: Turn, given: inp.Raised) -> None:

@@ -35,7 +35,7 @@ class StepEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VersionEstimate(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of the plan: what it says that all of it takes, and what was spent while it was followed."""
+    """One version of the plan: what it says that all of it takes, and what was spent under it."""
 
     version: int
     """Its number."""

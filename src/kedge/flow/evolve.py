@@ -352,9 +352,7 @@ def _feedback_given(state: RunState, event: ev.FeedbackGiven) -> None:
         told = state.told[event.path] = Told()
     if event.quality is not None:
         told.quality = event.quality
-    usage = Usage(
-        tokens=event.tokens, cost=event.cost, cpu_s=event.cpu_s, memory_mb=event.memory_mb
-    )
+    usage = Usage(tokens=event.tokens, cost=event.cost, cpu_s=event.cpu_s, memory_mb=event.memory_mb)
     told.usage.add(usage)
     state.usage.add(usage)
 

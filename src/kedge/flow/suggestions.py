@@ -115,7 +115,9 @@ def _failed(work: Work) -> _Found:
 def _poor(work: Work) -> _Found:
     if not work.done or work.quality >= work.threshold:
         return None
-    text = f"its quality {work.quality:.2g} is under {work.threshold:.2g}, and the run went on: set quality_min"
+    text = (
+        f"its quality {work.quality:.2g} is under {work.threshold:.2g}, and nothing failed: set quality_min"
+    )
     return "low_quality", 0.9, text
 
 
@@ -185,12 +187,10 @@ def _once(work: Work) -> float:
 
 def _dear(work: Work) -> _Found:
     used = work.usage
-    for name, spent, expected in (
-        ("cost", used.cost, work.estimated_cost),
-        ("tokens", used.tokens, work.estimated_tokens),
-    ):
-        if expected is not None and spent > expected * _DEARER:
-            return "dear", 0.6, f"it used {spent:,.6g} {name}, {expected:,.6g} were expected"
+    if work.estimated_cost is not None and used.cost > work.estimated_cost * _DEARER:
+        return "dear", 0.6, f"it cost {used.cost:,.4g}, and {work.estimated_cost:,.4g} were expected"
+    if work.estimated_tokens is not None and used.tokens > work.estimated_tokens * _DEARER:
+        return "dear", 0.6, f"it used {used.tokens:,} tokens, and {work.estimated_tokens:,} were expected"
     return None
 
 

@@ -8,7 +8,6 @@ from typing import Any, NoReturn, Protocol
 
 from kedge.base.errors import ToolError
 
-
 _MOST = 1e12
 """Used in one call: more is a mistake."""
 

@@ -9,8 +9,8 @@ from kedge.flow.critical import around, critical_path
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
 from kedge.plan.estimates import plan_s
-from kedge.plan.model import SLEEP, Plan
-from kedge.plan.scopes import Moments, Node, Scopes
+from kedge.plan.model import Plan
+from kedge.plan.scopes import Node, Scopes
 from kedge.views.words import URGENT
 
 ITEMS_MAX = 8
