@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from kedge.tools.tool import Tool as Tool
     from kedge.views.draw import draw as draw
     from kedge.views.narrate import RunEvent as RunEvent
+    from kedge.views.report import report as report
 
 _HOMES = {
     "api": "check compare load run_sync",
@@ -86,6 +87,7 @@ _HOMES = {
     "tools.tool": "Tool",
     "views.draw": "draw",
     "views.narrate": "RunEvent",
+    "views.report": "report",
 }
 _HOME = {name: f"kedge.{home}" for home, names in _HOMES.items() for name in names.split()}
 

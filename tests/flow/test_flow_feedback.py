@@ -18,7 +18,7 @@ ANY = {"type": "object", "additionalProperties": True}
 WHOLE = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
 
 
-def step(id_, tool="t", **more):
+def step(id_, tool="t", **more) -> dict:
     return {"id": id_, "tool": tool, **more}
 
 

@@ -226,6 +226,7 @@ def _failure_settled(state: RunState, event: ev.FailureSettled) -> None:
 
 def _retry_scheduled(state: RunState, event: ev.RetryScheduled) -> None:
     step = _move(state, event)
+    state.retries += 1
     step.error = event.error
     step.attempt = event.attempt
     _span(step, state.at, event.error.category)

@@ -272,6 +272,8 @@ class RunState:
         """Calls in flight."""
         self.calls = 0
         """Calls started, every attempt counted."""
+        self.retries = 0
+        """Attempts that were followed by another one."""
         self.total = 0
         """Steps in being: `len(steps)`."""
         self.settled = 0

@@ -138,8 +138,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     closing = {owner.path if owner else "" for owner in state.closing if state.is_over(owner)}
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
-        "extended doubted open_questions blocked_by listening running calls total settled done retired "
-        "discoveries status"
+        "extended doubted open_questions blocked_by listening running calls retries total settled done "
+        "retired discoveries status"
     )
     return {
         "run": {name: getattr(state, name) for name in own.split()},
