@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kedge.base.errors import ToolError as ToolError
     from kedge.base.limits import Limits as Limits
     from kedge.control.engine import Engine as Engine
+    from kedge.control.log_events import log_events as log_events
     from kedge.control.print_progress import print_progress as print_progress
     from kedge.control.retention import Retention as Retention
     from kedge.control.run import Decision as Decision
@@ -72,6 +73,7 @@ _HOMES = {
     ),
     "base.limits": "Limits",
     "control.engine": "Engine",
+    "control.log_events": "log_events",
     "control.print_progress": "print_progress",
     "control.retention": "Retention",
     "control.run": "Decision Run",

@@ -72,7 +72,7 @@ def codes(run, path="a"):
     ],
 )
 def test_a_result_that_will_not_do_fails_its_step_for_good(fields, value, code):
-    run = ring({**step("a", retry={"attempts": 3}), **fields})
+    run = ring({"id": "a", "tool": "t", "retry": {"attempts": 3}, **fields})
     run.finish("a", value)
     assert run.status("a") == ("failed" if code else "done")
     if code:
@@ -82,7 +82,7 @@ def test_a_result_that_will_not_do_fails_its_step_for_good(fields, value, code):
 def test_the_form_is_looked_at_first_then_what_is_expected_then_how_good_it_is():
     fields = {"output": {"type": "number"}, "expect": "result > 0", "quality": "result", "quality_min": 0.5}
     for value, code in (("x", "output_mismatch"), (0, "expect_not_met"), (0.3, "quality_low")):
-        assert ring(step("a", **fields)).finish("a", value).error("a").code == code
+        assert ring({**step("a"), **fields}).finish("a", value).error("a").code == code
 
 
 def test_a_misfit_says_where_it_is():
@@ -351,7 +351,7 @@ def test_a_failure_inside_says_more_than_that_of_the_whole():
 
 def test_a_fallback_that_did_the_work():
     run = ring(step("a"), step("b", fallback_for="a")).fail("a", "permanent").finish("b")
-    assert codes(run) == ["failed", "replaced"]
+    assert codes(run) == ["replaced"]
     assert codes(run, "b") == []
 
 

@@ -117,7 +117,8 @@ def _by_tool(journal: Journal, runs: Iterable[RunInfo], unreadable: list[str]) -
             retries=tool.retries,
             cost=tool.cost,
             tokens=tool.tokens,
-            **_times(tool.took_ms),
+            p50_s=percentile(tool.took_ms, 0.5),
+            p95_s=percentile(tool.took_ms, 0.95),
         )
         for name, tool in tally.tools.items()
     ]
@@ -153,7 +154,8 @@ def _row(name: str, runs: list[RunInfo], by: By) -> NumberRow:
         retries=sum(run.retries for run in runs),
         cost=sum(run.cost for run in runs),
         tokens=sum(run.tokens for run in runs),
-        **_times(took_ms),
+        p50_s=percentile(took_ms, 0.5),
+        p95_s=percentile(took_ms, 0.95),
     )
 
 
@@ -170,12 +172,3 @@ _KEYS: dict[By, Callable[[RunInfo], str]] = {"plan": lambda run: run.plan, "day"
 
 def _share(done: int, failed: int) -> float | None:
     return done / (done + failed) if done + failed else None
-
-
-def _times(took_ms: list[int]) -> dict[str, float | None]:
-    took_ms.sort()
-    p50, p95 = percentile(took_ms, 0.5), percentile(took_ms, 0.95)
-    return {
-        "p50_s": None if p50 is None else p50 / 1000,
-        "p95_s": None if p95 is None else p95 / 1000,
-    }

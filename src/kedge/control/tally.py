@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from math import ceil
 
 import msgspec
 
@@ -109,8 +110,9 @@ def _tools(steps: Sequence[Step]) -> dict[str, str]:
     return found
 
 
-def percentile(sorted_values: Sequence[int], share: float) -> int | None:
-    """The value that so large a share of all does not exceed; None of none."""
-    if not sorted_values:
+def percentile(took_ms: list[int], share: float) -> float | None:
+    """Seconds that so large a share of all does not exceed; None of none."""
+    if not took_ms:
         return None
-    return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
+    took_ms.sort()
+    return took_ms[max(0, ceil(share * len(took_ms)) - 1)] / 1000

@@ -437,7 +437,8 @@ class Attempts:
                 if attempt.discoveries == MAX_DISCOVERIES + 1:
                     _log.warning(
                         "step %s discovers too much: what comes after %d is left out",
-                        attempt.path, MAX_DISCOVERIES, extra={"action": "discoveries_dropped"},
+                        attempt.path, MAX_DISCOVERIES,
+                        extra={"action": "discoveries_dropped", "run": self.run_id, "step": attempt.path},
                     )  # fmt: skip
                 return
             self._put(Reported(attempt.path, attempt.starts, short(data["what"]), short(data["need"])))

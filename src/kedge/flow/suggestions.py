@@ -101,8 +101,9 @@ _Found = tuple[str, float, str] | None
 
 def _failed(work: Work) -> _Found:
     error = work.step.error
-    if work.done or error is None or work.step.node.scope is not None or work.step.items is not None:
-        return None  # what failed inside says more
+    inside = work.step.node.scope is not None or work.step.items is not None  # what failed there says more
+    if work.done or error is None or inside or work.step.stand_in is not None:
+        return None
     if error.category in _PASSING and work.step.attempt == 1 and work.step.node.effect != "effect":
         return "no_retry", 1.0, f"it failed for what may pass ({error.category}): set retry.attempts to 3"
     if error.code == "quality_low":

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from kedge.views.text import clean
 
-_MARKS = re.compile(r"([\\`*_\[\]<>#|~&$])")
+_MARKS = re.compile(r"([\\`*\[\]<>#|~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 _LEADING = re.compile(r"^([-+=]|\d+(?=[.)]))")
 _AUTOLINK = re.compile(r"(?<=[A-Za-z]):(?=//)|(?<=www)\.", re.IGNORECASE)
 _TICKS = re.compile(r"`+")

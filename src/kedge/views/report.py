@@ -167,7 +167,7 @@ def _question(id_: str, question: Question) -> dict[str, Any]:
 def _retries(state: RunState) -> list[dict[str, Any]]:
     """Attempts that did not work, and were followed by another one."""
     return [
-        {"path": step.path, "attempt": span.attempt, "what": span.outcome}
+        {"path": step.path, "what": span.outcome, "seconds": (span.end - span.start) / 1000}
         for step in state.steps.values()
         for span in step.spans or ()
         if span.outcome != "done" and not span.final
@@ -188,10 +188,8 @@ def _head(result: RunResult) -> str:
         for name in ("failed", "skipped", "cancelled", "in_doubt")
         if getattr(counts, name)
     ]
-    lines = [
-        f"# {prose(state.plan.goal, _EXCERPT_MAX)}",
-        f"{', '.join(facts)}. {', '.join([done, *others])}.",
-    ]
+    came_to = f"{', '.join(facts)}. {', '.join([done, *others])}."
+    lines = [f"# {prose(state.plan.goal, _EXCERPT_MAX)}", came_to]
     if result.error is not None:
         lines.append(f"Why it did not end as it should: {code(result.error.message, _EXCERPT_MAX)}")
     return "\n\n".join(lines)
@@ -292,24 +290,21 @@ def _questions(state: RunState) -> str:
 
 
 def _troubles(state: RunState, steps: list[ReportStep]) -> str:
-    lines: list[str] = []
-    for one in _retries(state):
-        lines.append(
-            f"{code(one['path'])}: attempt {one['attempt']} ended as {prose(one['what'], 60)}, and was made again"
-        )
+    lines = [
+        f"{code(one['path'])}: an attempt ended as {prose(one['what'], 60)}, and another was made"
+        for one in _retries(state)
+    ]
     for step in steps:
         if step.status in ("failed", "in_doubt"):
             instead = f"; {code(step.replaced_by)} did it instead" if step.replaced_by else ""
-            lines.append(
-                f"{code(step.path)} {step.status.replace('_', ' ')}: {code(step.why, _EXCERPT_MAX)}{instead}"
-            )
+            what = f"{code(step.path)} {step.status.replace('_', ' ')}"
+            lines.append(f"{what}: {code(step.why, _EXCERPT_MAX)}{instead}")
     return _section("What went wrong", lines)
 
 
 def _skips(steps: list[ReportStep]) -> str:
-    lines = [
-        f"{code(step.path)}: {prose(step.why, _EXCERPT_MAX)}" for step in steps if step.status == "skipped"
-    ]
+    skipped = [step for step in steps if step.status == "skipped"]
+    lines = [f"{code(step.path)}: {prose(step.why, _EXCERPT_MAX)}" for step in skipped]
     return _section("What was skipped", lines)
 
 

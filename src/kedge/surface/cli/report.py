@@ -43,4 +43,4 @@ def _write(file: str, text: str) -> None:
         Path(file).write_text(text, encoding="utf-8")
     except OSError as error:
         why = f"it cannot be written: {error.strerror}"
-        raise BadInput(why, code="report_file", where=file, remedy="name another file") from error
+        raise BadInput(why, code="file_unwritable", where=file, remedy="name another file") from error
