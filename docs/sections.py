@@ -18,11 +18,10 @@ from shapes import default_of, docs_of, type_words
 
 from kedge.assemble import Settings
 from kedge.base import errors
-from kedge.base.actions import ACTIONS
 from kedge.base.errors import CATEGORIES, KedgeError
 from kedge.base.limits import Limits
 from kedge.checks.severity import STRICTNESS, severity
-from kedge.control.log_events import WARNINGS
+from kedge.control.log_events import ACTIONS, WARNINGS
 from kedge.flow import events as flow_events
 from kedge.flow.transitions import SETTLED, TABLE
 from kedge.flow.words import ENDED, RunStatus, StepStatus

@@ -15,6 +15,17 @@ WARNINGS = frozenset(
     {"command_refused", "limit_reached", "question_asked", "retry_scheduled", "step_failed", "step_in_doubt"}
 )
 """Kinds of events after which somebody may want to look."""
+ACTIONS = {
+    "callback_behind": "A callback was too slow, and was not told all events of a run that ended.",
+    "callback_off": "A callback raised, and is called no more. The run goes on.",
+    "discoveries_dropped": "A tool discovered more in one call than is kept.",
+    "driver_stops": "A run cannot be driven on here; whoever waits for it is told why.",
+    "loop_stalled": "A tool kept the event loop busy: nothing else could go on meanwhile.",
+    "store_close": "The store did not close well. What was acknowledged is on disk.",
+    "store_full": "The store has no room: runs wait.",
+    "store_has_room": "The store has room again: runs go on.",
+}
+"""What is logged besides events, by the word that is the record's `action`: stable, to set alarms on."""
 _BAD_ENDS = frozenset({RunStatus.FAILED, RunStatus.EMPTY})
 
 

@@ -80,7 +80,7 @@ def numbers(
 ) -> Numbers:
     """Of the newest `last` of `runs` that began in the last `since_s` seconds."""
     if by not in BYS:
-        raise BadInput(f"{by!r} is nothing to count by", code="by", where="by", allowed=BYS)
+        raise BadInput(f"{by!r} is nothing to count by", code="count_by", where="by", allowed=BYS)
     if last is not None and last < 1:
         raise BadInput(f"{last} runs are none to count", code="setting_value", where="last")
     found = [run for run in runs if since_s is None or _is_since(run, now_ms / 1000 - since_s)]

@@ -46,7 +46,8 @@ def misfit(schema: Any, value: Any) -> str:
 
 def _misfit(schema: Any, raw: bytes) -> Failure | None:
     why = misfit(schema, decode(raw))
-    return _permanent("output_mismatch", f"the result is not of the form `output`: {why}") if why else None
+    text = f"the result is not of the form `output`: {why}"
+    return _permanent(text, code="output_mismatch") if why else None
 
 
 def _unmet(state: RunState, step: StepState, expect: Expression, raw: bytes) -> Failure | None:
@@ -54,7 +55,8 @@ def _unmet(state: RunState, step: StepState, expect: Expression, raw: bytes) -> 
         met = evaluate_condition(expect, resolver(state, step, result=raw))
     except BadInput as error:
         return Failure(category="invalid_input", code=error.code, message=f"expect: {error}", classified=True)
-    return None if met else _permanent("expect_not_met", f"the result does not meet `expect`: {expect.text}")
+    text = f"the result does not meet `expect`: {expect.text}"
+    return None if met else _permanent(text, code="expect_not_met")
 
 
 def _too_poor(turn: Turn, step: StepState, raw: bytes) -> Failure | None:
@@ -73,7 +75,8 @@ def _too_poor(turn: Turn, step: StepState, raw: bytes) -> Failure | None:
     least = node.step.quality_min
     if least is None or quality >= least:
         return None
-    return _permanent("quality_low", f"the result has quality {quality:.3g}, {least:.3g} is the least")
+    text = f"the result has quality {quality:.3g}, {least:.3g} is the least"
+    return _permanent(text, code="quality_low")
 
 
 def _measured(quality: Expression, step: StepState, state: RunState, raw: bytes) -> float:
@@ -87,5 +90,5 @@ def _measured(quality: Expression, step: StepState, state: RunState, raw: bytes)
     return float(value)
 
 
-def _permanent(code: str, message: str) -> Failure:
+def _permanent(message: str, *, code: str) -> Failure:
     return Failure(category="permanent", code=code, message=message, classified=True)

@@ -261,7 +261,7 @@ def _time_and_cost(result: RunResult) -> str:
 def _expected_time(seconds: float, missing: int) -> str:
     if not seconds:
         return "nobody said"
-    return duration(seconds) + (f", {missing:,} steps left out" if missing else "")
+    return duration(seconds) + (f", {missing:,} without estimate" if missing else "")
 
 
 def _versions(state: RunState) -> str:
