@@ -316,7 +316,8 @@ class Attempts:
         """The call came to an end, by itself or because it was told to."""
         if armed:
             reach("attempts.over")
-        self._tell_usage(attempt)
+        if attempt.usage is not None:
+            self._tell_usage(attempt, attempt.usage)
         if self._live.get(attempt.path) is attempt:
             del self._live[attempt.path]
             self._give(attempt.node, failure_of(error).category if error is not None else "")
@@ -406,7 +407,8 @@ class Attempts:
         if armed:
             reach("attempts.abandoned")
         del self._live[attempt.path]
-        self._tell_usage(attempt)
+        if attempt.usage is not None:
+            self._tell_usage(attempt, attempt.usage)
         verdict = attempt.verdict
         self._give(attempt.node, verdict.category if verdict else "cancelled")
         attempt.abandoned = True
@@ -447,11 +449,10 @@ class Attempts:
         elif kind == "progress":
             self._driver.progress(attempt.path, data["fraction"], short(data["message"]))
 
-    def _tell_usage(self, attempt: Attempt) -> None:
+    def _tell_usage(self, attempt: Attempt, usage: Usage) -> None:
         """Once for each attempt, however often its tool said something: every event is kept for good."""
-        if attempt.usage is not None:
-            self._put(Used(attempt.path, attempt.usage))
-            attempt.usage = None
+        self._put(Used(attempt.path, usage))
+        attempt.usage = None
 
     def leave(self) -> None:
         """The run makes no more calls: the workshop need not know of it."""

@@ -39,7 +39,7 @@ def stats(by: By, since: str | None, last: int | None, store: str | None, as_jso
     elif found.rows:
         _table(screen, found)
     else:
-        screen.remark("no runs to count: kedge run PLAN makes one" if not found.of else "nothing to count")
+        screen.remark("no calls to count" if found.of else "no runs to count")
     if not as_json:
         _remarks(screen, found)
     return DONE
