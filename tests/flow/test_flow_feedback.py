@@ -368,6 +368,7 @@ def test_a_fallback_that_did_the_work():
         ([step("a", expect="true or result"), step("b", after=["a"])], {}, []),
         ([step("a", foreach=[1]), step("b", after=["a"])], {}, ["a"]),
         ([{"id": "a", "steps": [step("x"), step("y", after=["x"])]}], {}, []),
+        ([step("a"), {"id": "b", "after": ["a"], "steps": [step("a")]}], {}, ["a"]),
     ],
 )
 def test_a_result_that_nobody_reads(steps, plan, found):

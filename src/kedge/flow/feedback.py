@@ -59,13 +59,20 @@ class Feedbacks(Mapping[str, Feedback]):
 
     def __init__(self, state: RunState) -> None:
         self._state = state
-        self._unread = unread(state.program)
+        self._unread: tuple[int, frozenset[str]] = (0, frozenset())
+        """Of a version of the plan: to ask for one step after the other must not look at all each time."""
 
     def __getitem__(self, path: str) -> Feedback:
         step = self._state.steps[path]
         if step.status not in FINISHED:
             raise KeyError(path)
-        return _feedback(_work(self._state, step, unread=step.id in self._unread))
+        return _feedback(_work(self._state, step, unread=self._is_unread(step)))
+
+    def _is_unread(self, step: StepState) -> bool:
+        state = self._state
+        if self._unread[0] != state.version:
+            self._unread = state.version, unread(state.program)
+        return step.scope is state.root and step.id in self._unread[1]
 
     def __iter__(self) -> Iterator[str]:
         return (path for path, step in self._state.steps.items() if step.status in FINISHED)

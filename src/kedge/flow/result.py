@@ -169,6 +169,8 @@ class RunResult:
         """Every plan it has followed: number, plan, when, what led to it, who wanted it and why."""
         self.steps = StepResults(state)
         """What became of each step, by path: `result.steps["outer[3]/inner"]`."""
+        self.feedback = Feedbacks(state)
+        """How well each finished step did, by path: quality, and time and use against estimate."""
 
     @property
     def status(self) -> RunStatus:
@@ -210,11 +212,6 @@ class RunResult:
         if self.state.ended:
             return {}  # nobody can answer them any more
         return {id_: q.asked for id_, q in self.state.questions.items() if q.open}
-
-    @property
-    def feedback(self) -> Feedbacks:
-        """How well each finished step did, by path: quality, and time and use against estimate."""
-        return Feedbacks(self.state)
 
     @property
     def suggestions(self) -> list[Suggestion]:

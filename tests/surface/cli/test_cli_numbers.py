@@ -6,6 +6,10 @@ import json
 
 import pytest
 
+from kedge.control.numbers import NumberRow, Numbers
+from kedge.surface.cli import stats
+from kedge.surface.cli.screen import Screen
+
 
 @pytest.fixture
 def played(kedge):
@@ -90,3 +94,20 @@ def test_what_tools_say_can_do_nothing_in_a_report(kedge):
     shown = kedge("report", "r1").stdout
     assert "\x1b" not in shown
     assert "bad [red]markup[/red] thing" in shown
+
+
+@pytest.mark.parametrize("by", ["tool", "plan", "day"])
+def test_in_a_narrow_terminal_nothing_is_cut_off(by, monkeypatch, capsys):
+    monkeypatch.setattr(Screen, "size", property(lambda _: (60, 24)))
+    row = NumberRow(
+        name="d7d68ffc31c4" * 4, goal="Compare " * 20, runs=12_345, done=9, failed=1, success=0.9, p50_s=83.0,
+        p95_s=7_300.0, retries=1_234, cost=12.5, tokens=1_234_567,
+    )  # fmt: skip
+    screen = Screen()
+    screen.is_terminal = True
+    stats._table(screen, Numbers(by=by, runs=1, of=1, unreadable=(), rows=(row,)))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    shown = " ".join(lines)
+    for part in ("12,345 runs", "ok 90.0%", "p50 1 min 23 s", "retries 1,234", "tokens 1,234,567"):
+        assert part in shown

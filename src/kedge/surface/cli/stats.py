@@ -10,9 +10,14 @@ from kedge.surface.cli.exits import DONE
 from kedge.surface.cli.lists import in_engine
 from kedge.surface.cli.options import json_option, require_store, settings_of, store_option
 from kedge.surface.cli.screen import Screen
-from kedge.views.text import clean, duration
+from kedge.views.text import clean, duration, pack
 
 _TITLES: dict[By, str] = {"tool": "tool", "plan": "plan", "day": "day (UTC)", "week": "week (UTC)"}
+
+_NAMES = ("ok", "p50", "p95", "retries")
+_COSTS = ("cost", "tokens")
+_WIDE = 90
+"""Columns that a table needs to be one."""
 
 
 @click.command()
@@ -46,24 +51,44 @@ def stats(by: By, since: str | None, last: int | None, store: str | None, as_jso
 
 
 def _table(screen: Screen, found: Numbers) -> None:
+    width = screen.size[0] if screen.is_terminal else _WIDE
     has_cost = any(row.cost or row.tokens for row in found.rows)
-    titles = [_TITLES[found.by], "runs", "ok", "p50", "p95", "retries"]
-    titles += ["cost", "tokens"] if has_cost else []
+    if width < _WIDE:
+        for row in found.rows:
+            _narrow(screen, row, found.by, width, has_cost=has_cost)
+        return
+    titles = [_TITLES[found.by], "runs", *_NAMES, *(_COSTS if has_cost else ())]
     titles += ["goal"] if found.by == "plan" else []
     screen.table(titles, [_cells(row, found.by, has_cost=has_cost) for row in found.rows])
 
 
+def _narrow(screen: Screen, row: NumberRow, by: By, width: int, *, has_cost: bool) -> None:
+    """A line or two for each: columns of such a width would say nothing."""
+    names = (*_NAMES, *(_COSTS if has_cost else ()))
+    amounts = zip(names, _amounts(row, has_cost=has_cost), strict=True)
+    told = [f"{name} {amount}" for name, amount in amounts if amount]
+    screen.say(clean(f"{_name(row, by)} {row.goal}", width))
+    for line in pack([f"{row.runs:,} runs", *told], "  ", "  ", width):
+        screen.say(line)
+
+
 def _cells(row: NumberRow, by: By, *, has_cost: bool) -> list[str]:
-    cells = [
-        row.name[:12] if by == "plan" else row.name,
-        f"{row.runs:,}",
+    cells = [_name(row, by), f"{row.runs:,}", *_amounts(row, has_cost=has_cost)]
+    return [*cells, row.goal] if by == "plan" else cells
+
+
+def _name(row: NumberRow, by: By) -> str:
+    return row.name[:12] if by == "plan" else row.name
+
+
+def _amounts(row: NumberRow, *, has_cost: bool) -> list[str]:
+    amounts = [
         "" if row.success is None else f"{row.success:.1%}",
         "" if row.p50_s is None else duration(row.p50_s),
         "" if row.p95_s is None else duration(row.p95_s),
         f"{row.retries:,}",
     ]
-    cells += [f"{row.cost:,.4g}", f"{row.tokens:,}"] if has_cost else []
-    return [*cells, row.goal] if by == "plan" else cells
+    return [*amounts, f"{row.cost:,.4g}", f"{row.tokens:,}"] if has_cost else amounts
 
 
 def _remarks(screen: Screen, found: Numbers) -> None:
