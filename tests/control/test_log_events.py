@@ -6,6 +6,7 @@ import ast
 import logging
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -20,7 +21,7 @@ SOURCES = Path(kedge.__file__).parent
 LOGGED = ("debug", "info", "warning", "error", "exception", "critical")
 
 
-def told(kind, level="step", source=None, *, milestone=False):
+def told(kind, level: Literal["run", "group", "step"] = "step", source=None, *, milestone=False):
     return RunEvent(1, 1, "r", kind, level, "a", 0.0, "said", milestone, source or {})
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import kedge
 from kedge.base.errors import BadInput
-from kedge.control.numbers import numbers
+from kedge.control.numbers import By, numbers
 from kedge.control.tally import Tally, percentile
 from kedge.journal.entry import Entry
 from kedge.journal.memory import MemoryJournal
@@ -24,7 +24,7 @@ def step(id_, tool="t", **more):
     return {"id": id_, "tool": tool, **more}
 
 
-def played(*runs, by="tool", **asked):
+def played(*runs, by: By = "tool", **asked):
     """What is counted after these runs: each a plan and a script."""
     journal = MemoryJournal()
 

@@ -23,7 +23,10 @@ from kedge.views.text import clean
 @store_option
 @json_option
 def report(run_id: str, to_file: str | None, **given: Any) -> int:
-    """Tell a run as Markdown: what was done, what it took, what was asked, what could be better."""
+    """Tell a run as Markdown: what was done, and what it took.
+
+    What was asked and answered, what failed, and what could be better the next time are in it, too.
+    """
     settings, screen = settings_of(given["store"]), Screen(as_json=given["as_json"])
     require_store(settings)
     result = in_engine(settings, lambda engine: engine.look(run_id))

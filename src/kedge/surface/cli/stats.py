@@ -30,9 +30,9 @@ _WIDE = 90
 @store_option
 @json_option
 def stats(by: By, since: str | None, last: int | None, store: str | None, as_json: bool) -> int:  # noqa: FBT001
-    """Tell how well runs went: success, times, retries and cost by tool, plan, day or week.
+    """Tell how well runs went, by tool, plan, day or week.
 
-    By tool, success and times are those of single calls. What was cancelled counts neither as
+    Success, times, retries and, where tools tell it, cost. By tool, success and times are those of single calls. What was cancelled counts neither as
     success nor as failure.
     """
     since_s = age_s(since) if since is not None else None
