@@ -32,8 +32,8 @@ _WIDE = 90
 def stats(by: By, since: str | None, last: int | None, store: str | None, as_json: bool) -> int:  # noqa: FBT001
     """Tell how well runs went, by tool, plan, day or week.
 
-    Success, times, retries and, where tools tell it, cost. By tool, success and times are those of single calls. What was cancelled counts neither as
-    success nor as failure.
+    Success, times, retries and, where tools tell it, cost. By tool, success and times are those of
+    single calls. What was cancelled counts neither as success nor as failure.
     """
     since_s = age_s(since) if since is not None else None
     settings, screen = settings_of(store), Screen(as_json=as_json)
