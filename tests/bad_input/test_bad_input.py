@@ -22,7 +22,8 @@ MAY_BE_LENIENT = frozenset(
     {
         "blank_goal", "compensation_unused", "constant_condition", "doubtful_key",
         "idle_timeout_unused", "missing_argument",
-        "no_compensation", "pattern_unchecked", "reference_type", "retry_category", "retry_unused",
+        "no_compensation", "output_unchecked", "pattern_unchecked", "reference_type", "retry_category",
+        "retry_unused",
         "shadowed_name", "unavailable_tool", "unknown_argument", "unneeded_fallback", "unreachable",
         "unused_arguments", "unused_input", "wrong_argument",
     }

@@ -9,6 +9,8 @@ import pytest
 import kedge
 from kedge import commands
 
+FAILING = kedge.RunSettings(undo="failure")
+
 
 class Ledger:
     """What was done outside, as somebody who looks sees it."""
@@ -85,9 +87,7 @@ async def test_a_run_that_fails_undoes_what_it_did_if_started_so(tmp_path):
     trip = plan(book("train"), book("hotel", "train"), {"id": "bad", "tool": "fail", "after": ["hotel"]})
     async with kedge.Engine(ledger.tools(), tmp_path / "k.db") as engine:
         ledger.broken.add("no train")
-        result = await (await engine.start(trip, undo="failure")).result()
-        with pytest.raises(kedge.BadInput, match="is no time to undo"):
-            await engine.start(trip, undo="always")  # type: ignore[arg-type]
+        result = await (await engine.start(trip, settings=FAILING)).result()
     assert result.status == "failed"
     assert ledger.booked == {"train": "no train"}
     assert result.undone == ("hotel",)
@@ -192,7 +192,9 @@ async def test_followers_see_it_in_words():
     told: list[str] = []
     trip = plan(book("train"), {"id": "bad", "tool": "fail", "after": ["train"]})
     async with kedge.Engine(ledger.tools()) as engine:
-        run = await engine.start(trip, run_id="r", undo="failure", on_event=lambda e: told.append(e.message))
+        run = await engine.start(
+            trip, run_id="r", settings=FAILING, on_event=lambda e: told.append(e.message)
+        )
         await run.result()
     assert "What run r did is being undone" in told
     assert "Undoing train started" in told

@@ -16,7 +16,7 @@ from kedge.flow.events import (
     StepStarted,
 )
 from kedge.flow.evolve import evolve
-from kedge.flow.settings import RunSettings, settings_of
+from kedge.flow.settings import RunSettings
 from kedge.flow.undoing import refuse_redoing
 from kedge.plan.parts import Step
 from kedge.plan.tools import Effect
@@ -664,9 +664,7 @@ def test_a_compensation_that_ends_without_a_beginning_makes_no_sense():
         evolve(run.state, CompensationEnded(), 0)
 
 
-def test_settings_are_known_words():
-    assert settings_of("effects", "failure") == RunSettings(ask="effects", undo="failure")
-    for given, code in (("x", "never"), "ask"), (("never", "x"), "undo"):
-        with pytest.raises(BadInput) as refused:
-            settings_of(*given)  # type: ignore[arg-type]
-        assert refused.value.code == code
+def test_when_to_undo_is_a_known_word():
+    with pytest.raises(BadInput, match="is no time to undo") as refused:
+        RunSettings(undo="always")  # type: ignore[arg-type]
+    assert refused.value.code == "undo"

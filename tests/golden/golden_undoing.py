@@ -24,13 +24,15 @@ async def cancelled(stage: Stage) -> None:
 
 async def failed(stage: Stage) -> None:
     async with stage.engine() as engine:
-        run = await engine.start(stage.plan, None, RUN_ID, undo="failure")
+        run = await engine.start(stage.plan, None, RUN_ID, settings=kedge.RunSettings(undo="failure"))
         await run.result()
 
 
 async def failed_and_asked(stage: Stage) -> None:
     async with stage.engine() as engine:
-        run = await engine.start(stage.plan, None, RUN_ID, undo="failure", ask="effects")
+        run = await engine.start(
+            stage.plan, None, RUN_ID, settings=kedge.RunSettings(undo="failure", ask="effects")
+        )
         for number in (1, 2, 3):
             await run.result()
             await run.answer(f"q{number}", "done" if number == 3 else "approve", by="anna")

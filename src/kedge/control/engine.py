@@ -25,6 +25,7 @@ from kedge.control.follow import Callback, check_callback
 from kedge.control.inputs import complete_inputs
 from kedge.control.known import first_event, refuse_another
 from kedge.control.listing import Line, RunInfo, headline, info
+from kedge.control.numbers import By, Numbers, numbers
 from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, prune
 from kedge.control.run import Run
@@ -42,7 +43,7 @@ from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
 from kedge.flow.inputs import Resumed, Ticked
 from kedge.flow.program import Program, compile_plan
 from kedge.flow.result import RunResult
-from kedge.flow.settings import Ask, RunSettings, Undo, settings_of
+from kedge.flow.settings import Ask, RunSettings
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
 from kedge.flow.undoing import compensate, refuse_redoing
@@ -148,13 +149,12 @@ class Engine:
         run_id: str | None = None,
         on_event: Callback | None = None,
         ask: Ask = "never",
-        undo: Undo = "never",
+        settings: RunSettings | None = None,
     ) -> Run:
         """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on.
 
         `ask` says what a person is asked before, besides what the plan says itself: `effects`, each call
-        that changes something outside; `every_step`, each call. With `undo="failure"`, a run that fails
-        undoes what it did, as far as the plan says how.
+        that changes something outside; `every_step`, each call. It and more can be said by `settings`.
         """
         journal = self._opened()
         check_callback(on_event)
@@ -168,7 +168,7 @@ class Engine:
             given = complete_inputs(plan, inputs or {})
             program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
             document = _encode_plan(plan)
-        settings = settings_of(ask, undo)
+        settings = RunSettings(ask=ask) if settings is None else settings.asking(ask)
         id_ = checked_run_id(run_id) if run_id is not None else new_run_id()
         run = await self._known(id_, digest(document), given) if run_id is not None else None
         if run is not None:
@@ -463,6 +463,10 @@ class Engine:
     def stats(self) -> dict[str, Any]:
         """Facts on the store, for a health report."""
         return self._opened().stats()
+
+    def numbers(self, by: By = "tool", since_s: float | None = None, last: int | None = None) -> Numbers:
+        """How well runs went, by tool, plan, day or week. By tool, the logs of the newest 1,000 are read."""
+        return numbers(self._opened(), self.runs(), by, self._clock.now_ms(), since_s=since_s, last=last)
 
     def delete(self, run_id: str) -> None:
         """Remove a run and everything it wrote. A run that is driven cannot be deleted."""

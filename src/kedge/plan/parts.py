@@ -233,9 +233,6 @@ LATER_FIELDS = (
     "goal",
     "role",
     "use",
-    "output",
-    "quality",
-    "quality_min",
     "speculate",
 )
 """Fields of the language that parse and are checked, and that no engine acts on yet."""
