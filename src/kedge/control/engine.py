@@ -22,12 +22,13 @@ from kedge.base.ids import run_id as checked_run_id
 from kedge.base.limits import Limits
 from kedge.control.changed import changed_tools
 from kedge.control.follow import Callback, check_callback
+from kedge.control.forking import Door, Fork, Wish, fork
 from kedge.control.inputs import complete_inputs
 from kedge.control.listing import Line, RunInfo, headline, info
 from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, prune
 from kedge.control.run import Run
-from kedge.control.salvage import Found, Salvage, examine, hold, refuse_whole, write
+from kedge.control.salvage import Salvage, salvaged
 from kedge.engine.attempts import Workshop
 from kedge.engine.blobs import Blobs
 from kedge.engine.driver import Driver
@@ -47,6 +48,7 @@ from kedge.flow.words import RunStatus
 from kedge.journal.entry import Head, Lease
 from kedge.journal.opening import open_journal
 from kedge.plan.model import Plan
+from kedge.plan.patch import Patch
 from kedge.tools.registry import Registry
 from kedge.tools.tool import Tool
 
@@ -294,7 +296,27 @@ class Engine:
             run.subscribe(on_event)
         return run
 
-    def _take_up(self, run_id: str, lease: Lease, *, retry_failed: bool) -> Run:
+    def fork(
+        self,
+        run_id: str,
+        at: int | None = None,
+        patch: Patch | None = None,
+        *,
+        before: str = "",
+        ask: Ask | None = None,
+        anew: bool = False,
+        by: str = "",
+    ) -> Fork:
+        """A run that branches off another after its event `at` (else the last), or before a step: not begun.
+
+        What the other's calls came to after that is used where the same call is due; `anew` makes them all.
+        """
+        id_ = self._head(checked_run_id(run_id)).run_id
+        door = Door(self._opened(), self._writer, self._clock, self.resume, self._take_up)
+        wish = Wish(at, before, patch, ask, anew, by)
+        return fork(door, id_, wish, self.registry.catalog, self.limits)
+
+    def _take_up(self, run_id: str, lease: Lease, *, retry_failed: bool = False) -> Run:
         journal = self._opened()
         blobs = Blobs(journal)
         entries = journal.read(run_id)
@@ -432,29 +454,9 @@ class Engine:
         journal, id_ = self._opened(), checked_run_id(run_id)
         if id_ not in {run.id for run in self.runs()}:
             raise self._unknown(id_)
-        if to is None:
-            return examine(journal, id_, self.registry.catalog, self.limits).facts
-        self._refuse_live(id_)
-        lease = hold(journal, id_, self._clock.now_ms())
-        try:
-            found = examine(journal, id_, self.registry.catalog, self.limits)
-            if lease is not None:
-                refuse_whole(found.facts)
-            return self._write_salvaged(found, to)
-        finally:
-            if lease is not None:
-                journal.release(lease)
-
-    def _write_salvaged(self, found: Found, to: str | Path) -> Salvage:
-        target = open_journal(to)
-        try:
-            if not target.durable:
-                raise BadInput(
-                    "what is salvaged must not end with the process", where=str(to), remedy="name a file"
-                )
-            return write(found, target, str(to), self._clock.now_ms())
-        finally:
-            target.close()
+        if to is not None:
+            self._refuse_live(id_)
+        return salvaged(journal, id_, to, self.registry.catalog, self.limits, self._clock.now_ms())
 
     def prune(self, policy: Retention, *, dry_run: bool = False) -> Pruned:
         """Forget the runs that the policy gives up. One that is driven stays, whatever the policy says."""
@@ -495,5 +497,4 @@ def _close(journal: Journal) -> None:
 
 
 def _short(raw: bytes) -> str:
-    text = raw.decode()
-    return text if len(text) <= 80 else text[:77] + "..."
+    return raw.decode() if len(raw) <= 80 else raw[:77].decode(errors="ignore") + "..."

@@ -21,7 +21,7 @@ def conclude(turn: Turn, step: StepState, raw: bytes, *, empty: bool = False) ->
     node = step.node
     loop = node.step.loop
     expect = node.expect
-    failure = _unmet(turn.state, step, expect, raw) if expect is not None and not empty else None
+    failure = unmet(turn.state, step, expect, raw) if expect is not None and not empty else None
     if failure is not None:
         fail(turn, step, failure)
         return
@@ -68,7 +68,8 @@ def succeed(turn: Turn, step: StepState, raw: bytes) -> None:
         turn.emit(ev.StepSucceeded(path=step.path, blob=blob, version=version))
 
 
-def _unmet(state: RunState, step: StepState, expect: Expression, raw: bytes) -> Failure | None:
+def unmet(state: RunState, step: StepState, expect: Expression, raw: bytes) -> Failure | None:
+    """Why the result does not meet the step's own test; None if it does."""
     try:
         met = evaluate_condition(expect, resolver(state, step, result=raw))
     except BadInput as error:

@@ -13,6 +13,7 @@ from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
 from kedge.flow.approvals import ask_person
+from kedge.flow.branching import branch_off, edit
 from kedge.flow.conclude import conclude, succeed
 from kedge.flow.failing import ask_what_to_do, backoff_s, fail, question_id
 from kedge.flow.names import render_args
@@ -49,6 +50,8 @@ def decide(turn: Turn, given: inp.Input) -> None:
             _resumed(turn, given)
         case inp.Salvaged():
             _salvaged(turn, given)
+        case inp.Branched():
+            _branched(turn, given)
         case inp.Ticked():
             pass  # time itself is the message: `due` looks at the timers
         case _:
@@ -188,13 +191,27 @@ def _ask_anew(turn: Turn, step: StepState) -> None:
         ask_person(turn, step, render_args(turn.state, step) if step.node.calls else b"{}")
 
 
+def _ask_what_is_not_asked(turn: Turn) -> None:
+    """The cut may have gone between what happened and its question."""
+    asked = {question.asked.path for question in turn.state.questions.values() if question.open}
+    for step in list(turn.state.steps.values()):
+        if step.path not in asked:
+            _ask_anew(turn, step)
+
+
+def _branched(turn: Turn, given: inp.Branched) -> None:
+    branch_off(turn, given)
+    if given.lost:
+        _salvaged(turn, inp.Salvaged(given.lost))
+    else:
+        _ask_what_is_not_asked(turn)
+    edit(turn, given)
+
+
 def _salvaged(turn: Turn, given: inp.Salvaged) -> None:
     """Of what has effects and is not known to be done, nothing may start before somebody has looked."""
     state = turn.state
-    asked = {question.asked.path for question in state.questions.values() if question.open}
-    for step in list(state.steps.values()):
-        if step.path not in asked:
-            _ask_anew(turn, step)  # the cut may have gone between what happened and its question
+    _ask_what_is_not_asked(turn)
     open_ones = [
         step.path
         for step in state.root.steps

@@ -20,6 +20,7 @@ from kedge.flow.failing import fail
 from kedge.flow.names import bytes_of, fill_hole, render_args, resolver
 from kedge.flow.program import Node
 from kedge.flow.render import Args
+from kedge.flow.reuse import reuse
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import INLINE_BYTES, Failure, Outcome, RunStatus, StepStatus
@@ -397,6 +398,8 @@ def _start(turn: Turn, step: StepState) -> bool:
     try:
         raw = render_args(turn.state, step)
         if step.node.ask is not None or turn.state.asks:
+            if turn.state.kept and reuse(turn, step, raw):
+                return False
             allowed = _allowed(turn, step, raw)
             if allowed is None:
                 return False

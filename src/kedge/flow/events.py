@@ -113,6 +113,46 @@ class RunResumed(Event, tag="RunResumed"):
     changed_tools: tuple[str, ...] = ()
 
 
+class Forked(Event, tag="Forked"):
+    """Up to here it is the log of another run. From here on this run goes its own way.
+
+    What was in flight there is ready again; an end, a pause and a cancelling are taken back.
+    """
+
+    run: str
+    """The run that it branched off."""
+    seq: int
+    """Its last event that the two have in common."""
+    by: str = ""
+    settings: RunSettings | None = None
+    """How it is to be driven, where that is to be otherwise."""
+    anew: bool = False
+    """Every call is to be made, whatever it came to in the other run."""
+
+
+class ResultKept(Event, tag="ResultKept"):
+    """What a call came to in the run that this one branched off, after that. It need not be made again."""
+
+    source: str
+    """Where it came to that: `run@seq`."""
+    path: str
+    tool: str
+    definition: str
+    """Hash of the tool as it was."""
+    args_hash: str
+    generation: int = 0
+    iteration: int = 0
+    result: Raw = NONE
+    blob: Blob | None = None
+
+
+class ResultReused(Event, tag="ResultReused"):
+    """What the step has just come to is a kept result: no call was made for it."""
+
+    path: str
+    source: str
+
+
 AGAIN = "again"
 
 
@@ -323,6 +363,9 @@ AnyEvent = (
     | SignalTaken
     | Reopened
     | RunResumed
+    | Forked
+    | ResultKept
+    | ResultReused
     | StepStarted
     | StepSucceeded
     | RoundEnded

@@ -17,6 +17,7 @@ import msgspec
 from kedge.base.errors import InternalError
 from kedge.flow import events as ev
 from kedge.flow.adopt import follow
+from kedge.flow.branch import forked, result_kept, result_reused
 from kedge.flow.questions import closed, opened, void, void_all
 from kedge.flow.reopen import go_on_inside, reopen, reopen_step
 from kedge.flow.scopes import open_inner, open_scope
@@ -68,7 +69,7 @@ def _run_started(state: RunState, event: ev.RunStarted) -> None:
     state.inputs = bytes(event.inputs)
     state.tools.update(event.tools)
     state.settings = event.settings
-    state.asks = event.settings.ask in ("effects", "every_step")
+    state.asks = event.settings.asks_about_calls
 
 
 def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
@@ -202,7 +203,8 @@ def _round_ended(state: RunState, event: ev.RoundEnded) -> None:
         step.rounds = [value]
     else:
         step.rounds.append(value)
-    _span(step, state.at, "done")
+    if step.attempt:  # else no call was made for it
+        _span(step, state.at, "done")
     step.iteration = event.iteration + 1
     step.attempt = 0
     step.approved, step.given = "", None
@@ -396,6 +398,9 @@ HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.SignalTaken: _signal_taken,
     ev.Reopened: _reopened,
     ev.RunResumed: _run_resumed,
+    ev.Forked: forked,
+    ev.ResultKept: result_kept,
+    ev.ResultReused: result_reused,
     ev.RunPaused: _run_paused,
     ev.RunUnpaused: _run_unpaused,
     ev.RunCancelling: _run_cancelling,

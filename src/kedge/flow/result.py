@@ -163,6 +163,8 @@ class RunResult:
         """Which version of the plan it followed at the end; 1 is the first."""
         self.versions = tuple(state.versions)
         """Every plan it has followed: number, plan, when, what led to it, who wanted it and why."""
+        self.forked_from = state.forked_from
+        """The run that it branched off and the last event that both have; None if it is no fork."""
         self.steps = StepResults(state)
         """What became of each step, by path: `result.steps["outer[3]/inner"]`."""
 

@@ -16,3 +16,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ask: Ask = "never"
     """What a person is asked before, though the plan does not say so: nothing, each call that changes
     something outside, or each call."""
+
+    @property
+    def asks_about_calls(self) -> bool:
+        """Somebody is asked before calls for which the plan asks nobody."""
+        return self.ask in ("effects", "every_step")

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from kedge.base.codec import decode
 from kedge.base.errors import InternalError, NotFound
 from kedge.base.limits import DEFAULT_LIMITS, Limits
-from kedge.flow.events import QuestionAsked, Raw, ToolMark
+from kedge.flow.events import QuestionAsked, Raw, ResultKept, ToolMark
 from kedge.flow.program import Node, Program, Scope
 from kedge.flow.settings import RunSettings
 from kedge.flow.words import ENDED, Blob, Failure, Outcome, RunStatus, StepStatus
@@ -217,7 +217,13 @@ class RunState:
         self.limits = limits
         self.settings = RunSettings()
         self.asks = False
-        """The settings ask before calls for which the plan does not."""
+        """Each call is looked at before it is made: the settings may ask about it, or it is done already."""
+        self.forked_from: tuple[str, int] | None = None
+        """The run that it branched off, and the last event that both have."""
+        self.kept: dict[str, ResultKept] = {}
+        """Of a fork: by where they come from, results of calls that need not be made again."""
+        self.kept_for: dict[tuple[str, str, str], list[str]] = {}
+        """Those, by tool, definition and hash of the arguments."""
         self.at = 0
         """Time of the last event, in ms."""
         self.seq = 0

@@ -35,8 +35,19 @@ _S = StepStatus
 TABLE: dict[type[Event], dict[StepStatus, StepStatus]] = {
     StepStarted: {_S.READY: _S.RUNNING, _S.WAITING: _S.RUNNING},
     StepExpanded: {_S.READY: _S.RUNNING},
-    StepSucceeded: {_S.RUNNING: _S.DONE, _S.WAITING: _S.DONE, _S.IN_DOUBT: _S.DONE},
-    RoundEnded: {_S.RUNNING: _S.WAITING, _S.WAITING: _S.WAITING, _S.IN_DOUBT: _S.WAITING},
+    # From ready: in a fork, by a result that the call came to in the other run.
+    StepSucceeded: {
+        _S.RUNNING: _S.DONE,
+        _S.READY: _S.DONE,
+        _S.WAITING: _S.DONE,
+        _S.IN_DOUBT: _S.DONE,
+    },
+    RoundEnded: {
+        _S.RUNNING: _S.WAITING,
+        _S.READY: _S.WAITING,
+        _S.WAITING: _S.WAITING,
+        _S.IN_DOUBT: _S.WAITING,
+    },
     # From ready: its arguments could not be made. From waiting: a sleep that is past its limit.
     StepFailed: {
         _S.RUNNING: _S.FAILED,

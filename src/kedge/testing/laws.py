@@ -139,7 +139,7 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
         "extended doubted open_questions blocked_by listening running calls total settled done retired "
-        "discoveries status"
+        "discoveries status forked_from kept asks"
     )
     return {
         "run": {name: getattr(state, name) for name in own.split()},

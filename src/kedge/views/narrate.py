@@ -34,7 +34,7 @@ _SETTLING = (ev.StepSucceeded, ev.StepFailed, ev.StepSkipped, ev.StepCancelled)
 _RUN_LEVEL = frozenset(
     {
         ev.RunStarted, ev.PlanAdopted, ev.CommandTaken, ev.CommandRefused, ev.SignalReceived,
-        ev.RunResumed, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
+        ev.RunResumed, ev.Forked, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
         ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered, ev.LimitReached,
     }
 )  # fmt: skip
@@ -134,7 +134,7 @@ class Narrator:
             self._started_at = at
         elif isinstance(event, ev.PlanAdopted) and event.patch:
             self._follow(apply(self._plan, decode_patch(event.patch)))
-        elif isinstance(event, ev.RunResumed) and event.retry_failed and self._ended:
+        elif self._ended and (isinstance(event, ev.Forked) or getattr(event, "retry_failed", False)):
             self._reopen()
         elif isinstance(event, ev.RunEnded):
             told = [

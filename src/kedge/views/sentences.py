@@ -121,6 +121,11 @@ _SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
     ev.SignalTaken: lambda e, a: f"{a.name} takes the signal {clean(e.name, 80)!r}",
     ev.Reopened: lambda e, a: f"{a.name} is to be tried again{_by(e)}",
     ev.RunResumed: _run_resumed,
+    ev.Forked: lambda e, a: (
+        f"Run {a.run_id} branches off run {clean(e.run, 80)} after event {e.seq:,}{_by(e)}"
+    ),
+    ev.ResultKept: lambda e, a: f"{a.name}: its result {clean(e.source, 100)} is kept",
+    ev.ResultReused: lambda e, a: f"{a.name}: no call was made, it came to {clean(e.source, 100)}",
     ev.StepStarted: _step_started,
     ev.StepSucceeded: lambda _, a: f"{a.name} done{_in(a)}{a.counted}",
     ev.RoundEnded: _round_ended,
