@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import apsw
+from crash_forked import FORKED, forked, forked_anew
 from crash_steering import APPROVED, CHANGED, FAILING, SIGNALLED, TRIED_AGAIN, changed, signalled, tried_again
 
 import kedge
@@ -334,6 +335,8 @@ WORKFLOWS: dict[str, Workflow] = {
     "approval": Workflow(APPROVED),
     "failure_asked": Workflow(FAILING),
     "tried_again": Workflow(TRIED_AGAIN, act=tried_again),
+    "forked": Workflow(FORKED, {"goal": "o"}, before=forked),
+    "forked_anew": Workflow(FORKED, {"goal": "o"}, before=forked_anew, doubt="retry"),
     "process": Workflow(chain("put", "far_think", "far_think"), weight=1),
     "process_effect": Workflow(chain("far_pay", "put"), weight=1),
     "process_timeout": Workflow(

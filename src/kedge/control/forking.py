@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kedge.base.clock import Clock
-from kedge.base.codec import digest
 from kedge.base.collector import collector_paused
 from kedge.base.errors import BadInput, NotFound, Refused, RunConflict
 from kedge.base.failpoints import armed, reach
@@ -31,12 +30,11 @@ from kedge.engine.ports import Journal
 from kedge.engine.recovery import decode, fold
 from kedge.engine.writer import Writer
 from kedge.flow import events as ev
+from kedge.flow.afterwards import Afterwards
 from kedge.flow.changes import step_at
 from kedge.flow.decide import decide
 from kedge.flow.due import due
-from kedge.flow.evolve import evolve
 from kedge.flow.inputs import Branched
-from kedge.flow.names import bytes_of
 from kedge.flow.program import Node
 from kedge.flow.settings import ASKS, Ask, RunSettings
 from kedge.flow.state import RunState, StepState
@@ -50,7 +48,6 @@ _BEGINNINGS = (ev.StepStarted, ev.StepExpanded, ev.StepWaiting)
 _NOT_HAD = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.PENDING, StepStatus.WAITING})
 """What a step with effects is at in the end if it is known that the last call of it had none."""
 _CHANGES = frozenset({"idempotent", "effect"})
-_split_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _IN_PATHS = re.compile(r"\[\d+\]|#\d+")
 _NO_LIMIT = 1_000_000_000
 
@@ -85,17 +82,6 @@ class Door(NamedTuple):
     clock: Clock
     resume: Callable[[str], Awaitable[Run]]
     take_up: Callable[[str, Lease], Run]
-
-
-class _Known(NamedTuple):
-    """What became of the other run after the fork."""
-
-    results: list[ev.ResultKept]
-    called: list[str]
-    """Steps whose calls were made after it, or were in flight then."""
-    had: set[str]
-    """Those of them that finished a round."""
-    state: RunState
 
 
 class Branch(NamedTuple):
@@ -190,7 +176,7 @@ def _branch(
     source = intact(journal, run_id)
     at = _position(run_id, source, wish)
     before = source.entries[:at]
-    known = _walk(run_id, source, at, catalog, limits)
+    known = _afterwards(run_id, source, at, catalog, limits)
     folded = fold(run_id, before, source.blobs.__getitem__, catalog, limits)
     state = folded.state
     turn = Turn(state, now_ms)
@@ -238,8 +224,8 @@ def _position(run_id: str, source: Intact, wish: Wish) -> int:
             remedy="name one of its events: kedge log RUN lists them",
         )  # fmt: skip
     at = max(at, 2)  # before its plan is followed there is no run
-    # A signal is taken and used in one piece: between the two it would be lost.
-    taken = isinstance(decode(run_id, source.entries[at - 1]), ev.SignalTaken)
+    # What is taken is used in the same piece: between the two it would be lost.
+    taken = isinstance(decode(run_id, source.entries[at - 1]), ev.SignalTaken | ev.ResultReused)
     return min(at + taken, last)
 
 
@@ -258,65 +244,17 @@ def _before(run_id: str, entries: Sequence[Entry], path: str) -> int:
     return begun[path] - 1
 
 
-def _walk(run_id: str, source: Intact, at: int, catalog: Catalog, limits: Limits) -> _Known:
-    """What the calls of the other run came to after event `at`."""
+def _afterwards(run_id: str, source: Intact, at: int, catalog: Catalog, limits: Limits) -> Afterwards:
+    """What the other run did after event `at`."""
     entries = source.entries
-    state = fold(run_id, entries[:1], source.blobs.__getitem__, catalog, limits).state
-    known = _Known([], [], set(), state)
-    called: dict[str, None] = {}
-    given: dict[str, str] = {}
+    known = Afterwards(fold(run_id, entries[:1], source.blobs.__getitem__, catalog, limits).state)
     for entry in entries[1:]:
-        event, late = decode(run_id, entry), entry.seq > at
         if entry.seq == at + 1:
-            called |= dict.fromkeys(_in_flight(state))
-        match event:
-            case ev.StepStarted() if event.args or event.args_hash:
-                given[event.path] = event.args_hash or digest(bytes(event.args))
-                if late:
-                    called[event.path] = None
-            case ev.StepSucceeded() | ev.RoundEnded():
-                args_hash = given.pop(event.path, "")
-                if late and args_hash:
-                    known.had.add(event.path)
-                    known.results.extend(_kept(state, f"{run_id}@{entry.seq}", event, args_hash))
-            case ev.Forked():
-                given.clear()
-            case ev.ResultKept() if late:
-                known.results.append(event)
-            case _:
-                pass
-        evolve(state, event, entry.at)
+            known.branch_here()
+        known.fold(decode(run_id, entry), entry.at, f"{run_id}@{entry.seq}")
     if at == len(entries):
-        called = dict.fromkeys(_in_flight(state))
-    known.called.extend(called)
+        known.branch_here()
     return known
-
-
-def _in_flight(state: RunState) -> list[str]:
-    return [one.path for one in state.steps.values() if one.status is StepStatus.RUNNING and one.is_call]
-
-
-def _kept(
-    state: RunState, source: str, event: ev.StepSucceeded | ev.RoundEnded, args_hash: str
-) -> list[ev.ResultKept]:
-    """The result as a fork keeps it, before the event is folded in; nothing if it is no call's."""
-    step = state.steps[event.path]
-    tool = step.node.step.tool or ""
-    mark = state.tools.get(tool)
-    if mark is None or not step.is_call:
-        return []
-    result, blob = event.result, event.blob
-    loop = step.node.step.loop
-    if isinstance(event, ev.StepSucceeded) and loop is not None and loop.collect == "all":
-        raw = bytes_of(state, blob) if blob is not None else bytes(result)
-        result, blob = _split_list(raw)[-1], None  # of all rounds, the last call's
-    return [
-        ev.ResultKept(
-            source=source, path=event.path, tool=tool,
-            definition=state.accepted_tools.get(tool, mark.hash), args_hash=args_hash,
-            generation=step.generation, iteration=step.iteration, result=result, blob=blob,
-        )
-    ]  # fmt: skip
 
 
 # --- what it would do
@@ -336,7 +274,7 @@ class _Room:
 
 
 def _preview(
-    state: RunState, known: _Known, now_ms: int
+    state: RunState, known: Afterwards, now_ms: int
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Repeat, ...]]:
     """Takes the fork's first turn to see what it comes to. The state is of no use afterwards."""
     state.parallel = _NO_LIMIT
@@ -356,14 +294,14 @@ def _is_to_come(state: RunState, path: str) -> bool:
     return step_at(state.plan, _IN_PATHS.sub("", path)) is not None
 
 
-def _repeat(state: RunState, known: _Known, path: str) -> Repeat | None:
+def _repeat(state: RunState, known: Afterwards, path: str) -> Repeat | None:
     then: StepState | None = known.state.steps.get(path)
     step = step_at(state.plan, _IN_PATHS.sub("", path))
     tool = (step.tool if step is not None else None) or ""
     mark = known.state.tools.get(then.node.step.tool or "" if then is not None else tool)
     if mark is None or mark.effect not in _CHANGES:
         return None
-    if then is not None and then.status in _NOT_HAD and path not in known.had:
+    if then is not None and then.status in _NOT_HAD and path not in known.ended:
         return None
     return Repeat(path=path, tool=tool, status=str(then.status) if then is not None else "replaced")
 

@@ -58,10 +58,10 @@ def result_kept(state: RunState, event: ev.ResultKept) -> None:
     _look_at_calls(state)
 
 
-def result_reused(state: RunState, event: ev.ResultReused) -> None:
+def take_kept(state: RunState, source: str) -> None:
     """Each result stands for one call."""
-    kept = state.kept.pop(event.source)
-    state.kept_for[same_call(kept)].remove(event.source)
+    kept = state.kept.pop(source)
+    state.kept_for[same_call(kept)].remove(source)
     _look_at_calls(state)
 
 

@@ -147,7 +147,7 @@ class ResultKept(Event, tag="ResultKept"):
 
 
 class ResultReused(Event, tag="ResultReused"):
-    """What the step has just come to is a kept result: no call was made for it."""
+    """The step comes to a kept result: no call is made for it."""
 
     path: str
     source: str

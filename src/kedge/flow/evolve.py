@@ -17,7 +17,7 @@ import msgspec
 from kedge.base.errors import InternalError
 from kedge.flow import events as ev
 from kedge.flow.adopt import follow
-from kedge.flow.branch import forked, result_kept, result_reused
+from kedge.flow.branch import forked, result_kept, take_kept
 from kedge.flow.questions import closed, opened, void, void_all
 from kedge.flow.reopen import go_on_inside, reopen, reopen_step
 from kedge.flow.scopes import open_inner, open_scope
@@ -192,6 +192,12 @@ def _step_succeeded(state: RunState, event: ev.StepSucceeded) -> None:
     step.ended_seq = state.seq
     state.done += 1
     settle(state, step, _DONE)
+
+
+def _result_reused(state: RunState, event: ev.ResultReused) -> None:
+    _move(state, event)
+    state.running += 1  # until its success, which follows at once
+    take_kept(state, event.source)
 
 
 def _round_ended(state: RunState, event: ev.RoundEnded) -> None:
@@ -400,7 +406,7 @@ HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.RunResumed: _run_resumed,
     ev.Forked: forked,
     ev.ResultKept: result_kept,
-    ev.ResultReused: result_reused,
+    ev.ResultReused: _result_reused,
     ev.RunPaused: _run_paused,
     ev.RunUnpaused: _run_unpaused,
     ev.RunCancelling: _run_cancelling,

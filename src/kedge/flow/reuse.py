@@ -26,8 +26,8 @@ def reuse(turn: Turn, step: StepState, raw: bytes) -> bool:
     expect = step.node.expect
     if expect is not None and unmet(state, step, expect, result) is not None:
         return False
-    conclude(turn, step, result)
     turn.emit(ev.ResultReused(path=step.path, source=kept.source))
+    conclude(turn, step, result)
     return True
 
 

@@ -125,7 +125,7 @@ _SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
         f"Run {a.run_id} branches off run {clean(e.run, 80)} after event {e.seq:,}{_by(e)}"
     ),
     ev.ResultKept: lambda e, a: f"{a.name}: its result {clean(e.source, 100)} is kept",
-    ev.ResultReused: lambda e, a: f"{a.name}: no call was made, it came to {clean(e.source, 100)}",
+    ev.ResultReused: lambda e, a: f"{a.name}: no call is made, it comes to {clean(e.source, 100)}",
     ev.StepStarted: _step_started,
     ev.StepSucceeded: lambda _, a: f"{a.name} done{_in(a)}{a.counted}",
     ev.RoundEnded: _round_ended,
