@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from kedge.base.errors import ToolError as ToolError
     from kedge.base.limits import Limits as Limits
     from kedge.control.engine import Engine as Engine
+    from kedge.control.forking import Fork as Fork
+    from kedge.control.forking import Repeat as Repeat
     from kedge.control.print_progress import print_progress as print_progress
     from kedge.control.retention import Retention as Retention
     from kedge.control.run import Decision as Decision
@@ -70,6 +72,7 @@ _HOMES = {
     ),
     "base.limits": "Limits",
     "control.engine": "Engine",
+    "control.forking": "Fork Repeat",
     "control.print_progress": "print_progress",
     "control.retention": "Retention",
     "control.run": "Decision Run",

@@ -1,4 +1,4 @@
-"""From each event of each golden run another one can branch off: it begins as that one was, and comes to an end."""
+"""From each event of each golden run another can branch off: it begins as that was, and comes to an end."""
 
 from __future__ import annotations
 

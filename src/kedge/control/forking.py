@@ -31,6 +31,7 @@ from kedge.engine.recovery import decode, fold
 from kedge.engine.writer import Writer
 from kedge.flow import events as ev
 from kedge.flow.afterwards import Afterwards
+from kedge.flow.branching import TAKEN
 from kedge.flow.changes import step_at
 from kedge.flow.decide import decide
 from kedge.flow.due import due
@@ -224,9 +225,7 @@ def _position(run_id: str, source: Intact, wish: Wish) -> int:
             remedy="name one of its events: kedge log RUN lists them",
         )  # fmt: skip
     at = max(at, 2)  # before its plan is followed there is no run
-    # What is taken is used in the same piece: between the two it would be lost.
-    taken = isinstance(decode(run_id, source.entries[at - 1]), ev.SignalTaken | ev.ResultReused)
-    return min(at + taken, last)
+    return min(at + isinstance(decode(run_id, source.entries[at - 1]), TAKEN), last)
 
 
 def _before(run_id: str, entries: Sequence[Entry], path: str) -> int:

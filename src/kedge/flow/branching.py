@@ -8,6 +8,9 @@ from kedge.flow.changes import changed
 from kedge.flow.turn import Turn
 from kedge.flow.words import RunStatus, StepStatus
 
+TAKEN = (ev.SignalTaken, ev.ResultReused)
+"""What is taken is used in one piece: a fork between the two would lose it, so it is after both."""
+
 
 def branch_off(turn: Turn, given: inp.Branched) -> None:
     """From here on the run is not the other one."""
@@ -20,6 +23,8 @@ def branch_off(turn: Turn, given: inp.Branched) -> None:
 
 
 def _bring_to_end(turn: Turn) -> None:
+    if not turn.state.cancelling:
+        turn.emit(ev.RunCancelling(reason="it was to stop, and a fork goes on"))
     for step in list(turn.state.steps.values()):
         if step.status is StepStatus.RUNNING and step.is_call:
             turn.emit(ev.StepCancelled(path=step.path))

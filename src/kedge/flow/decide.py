@@ -185,7 +185,7 @@ def _ask_about_tools(turn: Turn, changed: Mapping[str, str]) -> None:
 def _ask_anew(turn: Turn, step: StepState) -> None:
     if step.status is StepStatus.IN_DOUBT:
         _ask_about(turn, step, _LOST)
-    elif step.held:
+    elif step.held and step.outcome is None:
         ask_what_to_do(turn, step, step.error.message if step.error is not None else _LOST)
     elif step.status is StepStatus.WAITING and step.awaits == "approval":
         ask_person(turn, step, render_args(turn.state, step) if step.node.calls else b"{}")

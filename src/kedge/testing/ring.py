@@ -23,6 +23,7 @@ from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.checks import check
 from kedge.flow import inputs as inp
 from kedge.flow.afterwards import Afterwards
+from kedge.flow.branching import TAKEN
 from kedge.flow.changes import tools_of
 from kedge.flow.commands import KINDS, Command
 from kedge.flow.decide import decide
@@ -277,6 +278,7 @@ class Ring(Seen):
 
     def fork(self, at: int, patch: Patch | None = None, *, anew: bool = False) -> Self:
         """Another run that branches off after event `at`, taken up: this ring holds it from now on."""
+        at += isinstance(decode_event(self.log[at - 1][0]), TAKEN)
         known, name = Afterwards(self._new_state()), f"r{self._forks}"
         for seq, (data, moment) in enumerate(self.log, 1):
             known.fold(decode_event(data), moment, f"{name}@{seq}")

@@ -24,6 +24,7 @@ def as_data(result: RunResult, again: str = "") -> dict[str, Any]:
         "run_id": result.run_id,
         "plan_id": result.plan_id,
         "version": result.version,
+        "forked_from": result.forked_from,
         "status": result.status,
         "ok": result.ok,
         "started_at": result.started_at,

@@ -1,4 +1,4 @@
-"""Inputs of a plan as people type them."""
+"""Inputs and patches of a plan as people type them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from kedge import BadInput, NotFound, Plan
+from kedge import BadInput, NotFound, Patch, Plan
 from kedge.base.codec import UNREADABLE
 from kedge.plan.document import to_data
 from kedge.surface.cli.options import json_value
@@ -15,7 +15,7 @@ from kedge.surface.cli.options import json_value
 
 def inputs_of(plan: Plan, typed: tuple[str, ...], file: str | None) -> dict[str, Any]:
     """All inputs: those of the file, and over them those that were typed one by one."""
-    found = _from_file(file) if file is not None else {}
+    found = _from_file(file, "inputs") if file is not None else {}
     for text in typed:
         name, equals, value = text.partition("=")
         if not equals or not name:
@@ -43,7 +43,21 @@ def _value(plan: Plan, name: str, text: str) -> Any:
     return json_value(text, f"--input {name} ({kind})")
 
 
-def _from_file(file: str) -> dict[str, Any]:
+def patch_of(file: str) -> Patch:
+    """The patch of a plan that a file holds."""
+    try:
+        return msgspec.convert(_from_file(file, "patch"), Patch)
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            f"it is no patch: {error}",
+            code="patch_file",
+            where=file,
+            allowed=Patch.__struct_fields__,
+            remedy="see `Patches` in docs/steering.md",
+        ) from None
+
+
+def _from_file(file: str, what: str) -> dict[str, Any]:
     try:
         raw = Path(file).read_bytes()
     except FileNotFoundError:
@@ -53,8 +67,8 @@ def _from_file(file: str) -> dict[str, Any]:
     data: Any = to_data(raw)
     if not isinstance(data, dict):
         raise BadInput(
-            "it does not hold a map of inputs",
-            code="inputs_file",
+            f"it does not hold a map of {what}" if what == "inputs" else f"it does not hold a {what}",
+            code=f"{what}_file",
             where=file,
             remedy="write one `name: value` per line",
         )

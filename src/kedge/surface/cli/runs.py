@@ -44,7 +44,7 @@ def run(plan: str, run_id: str | None, **given: Any) -> int:
 
     With the id of a run of the same plan and inputs, that run is driven on: what is done stays done.
     """
-    manner = _manner(given)
+    manner = manner_of(given)
     loaded = kedge.load(plan, manner.settings.bounds)
     inputs = inputs_of(loaded, given["inputs"], given["inputs_file"])
 
@@ -69,11 +69,11 @@ def resume(run_id: str, retry_failed: bool, **given: Any) -> int:  # noqa: FBT00
 
     What is done stays done; what was in flight starts again, except for tools with effects: those ask.
     """
-    manner = _manner(given)
+    manner = manner_of(given)
     require_store(manner.settings)
 
     async def begin(engine: Engine) -> Run:
-        _require_tools(engine, run_id)
+        require_tools(engine, run_id)
         return await engine.resume(run_id, retry_failed)
 
     return drive(manner, begin)
@@ -99,15 +99,15 @@ def answer(run_id: str, question: str, answer_text: str, **given: Any) -> int:
 
     `kedge show RUN` tells which questions are open, and which answers each takes.
     """
-    manner = _manner(given)
+    manner = manner_of(given)
     require_store(manner.settings)
     value = json_value(given["value"], "--value") if given["value"] is not None else None
 
     async def begin(engine: Engine) -> Run:
-        _require_tools(engine, run_id)
+        require_tools(engine, run_id)
         _require_question(engine, run_id, question, answer_text)
         found = await engine.resume(run_id)
-        await found.answer(question, answer_text, value, by=given["by"] or _user())
+        await found.answer(question, answer_text, value, by=given["by"] or user_of())
         return found
 
     return drive(manner, begin)
@@ -132,7 +132,7 @@ def cancel(run_id: str, reason: str, **given: Any) -> int:
     async def main() -> kedge.RunResult:
         async with build_engine(settings) as engine:
             found = await engine.resume(run_id)
-            await found.cancel(reason, given["by"] or _user())  # before its first turn: nothing is started
+            await found.cancel(reason, given["by"] or user_of())  # before its first turn: nothing is started
             return await found.result()
 
     result = asyncio.run(main())
@@ -144,7 +144,8 @@ def cancel(run_id: str, reason: str, **given: Any) -> int:
     return exits.DONE if result.state.ended else exits.WAITS
 
 
-def _manner(given: dict[str, Any]) -> Manner:
+def manner_of(given: dict[str, Any]) -> Manner:
+    """How the options say that a run is to be driven."""
     return Manner(
         settings=settings_of(given["store"], given["tools"], given["parallel"]),
         screen=Screen(as_json=given["as_json"]),
@@ -156,7 +157,7 @@ def _manner(given: dict[str, Any]) -> Manner:
 # Both look at the run before it is taken up: what cannot work must leave it as it was.
 
 
-def _require_tools(engine: Engine, run_id: str) -> None:
+def require_tools(engine: Engine, run_id: str) -> None:
     """BadInput if the run has steps to come for which there is no tool here: they would only fail."""
     started = next(engine.reader(run_id).news(), None)
     known: dict[str, Any] = started.data.get("tools", {}) if started is not None else {}
@@ -204,7 +205,8 @@ def _require_question(engine: Engine, run_id: str, question: str, answer: str) -
         )
 
 
-def _user() -> str:
+def user_of() -> str:
+    """Who types."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # no user database, as in some containers
