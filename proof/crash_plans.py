@@ -52,6 +52,8 @@ class Workflow:
     steps: list[dict[str, Any]]
     more: dict[str, Any] = field(default_factory=dict[str, Any])
     """Other fields of the plan."""
+    ask: Any = "never"
+    """What is asked before."""
     doubt: str = "done"
     """What is answered where a call is in doubt."""
     before: Callable[[Client], Awaitable[None]] | None = None
@@ -333,6 +335,7 @@ WORKFLOWS: dict[str, Workflow] = {
     "signal": Workflow(SIGNALLED, act=signalled),
     "changed": Workflow(CHANGED, act=changed),
     "approval": Workflow(APPROVED),
+    "plan_asked": Workflow(chain("put", "pay", "put"), ask="plan"),
     "failure_asked": Workflow(FAILING),
     "tried_again": Workflow(TRIED_AGAIN, act=tried_again),
     "forked": Workflow(FORKED, {"goal": "o"}, before=forked),

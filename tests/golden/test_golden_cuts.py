@@ -17,9 +17,11 @@ from kedge.testing.laws import check_laws, check_moves
 
 ANSWERS = {
     "in_doubt": "done", "limit": "raise", "tool_changed": "go on", "approval": "approve", "failed": "skip",
+    "plan": "approve",
 }  # fmt: skip
 OF_ONE_TURN = {
     "StepInDoubt", "LimitReached", "QuestionAnswered", "RunEnded", "CommandTaken", "SignalTaken",
+    "Forked", "ResultKept", "ResultReused",
 }  # fmt: skip
 """What is written together with what follows from it, so that no crash comes right after it; and the end."""
 

@@ -159,8 +159,8 @@ class Engine:
     ) -> Run:
         """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on.
 
-        `ask` says what a person is asked before, besides what the plan says itself: `effects`, each call
-        that changes something outside; `every_step`, each call.
+        `ask` says what a person is asked before, besides what the plan says itself: `plan`, anything at all;
+        `effects`, each call that changes something outside; `every_step`, each call.
         """
         journal = self._opened()
         check_callback(on_event)

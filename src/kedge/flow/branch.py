@@ -7,6 +7,7 @@ on is its id, and with it the key of every call: nothing that it does is taken f
 from __future__ import annotations
 
 from kedge.flow import events as ev
+from kedge.flow.consent import settings_changed
 from kedge.flow.reopen import reopen, take_back_end
 from kedge.flow.settle import settle, unblock
 from kedge.flow.state import RunState, Span, StepState
@@ -19,6 +20,7 @@ def forked(state: RunState, event: ev.Forked) -> None:
     state.commands.clear()  # their keys were given to the other run
     if event.settings is not None:
         state.settings = event.settings
+        settings_changed(state)
     if event.anew:
         state.kept.clear()
         state.kept_for.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
 from kedge.flow.changes import changed
+from kedge.flow.plan_question import own_change
 from kedge.flow.turn import Turn
 from kedge.flow.words import RunStatus, StepStatus
 
@@ -34,4 +35,4 @@ def _bring_to_end(turn: Turn) -> None:
 def edit(turn: Turn, given: inp.Branched) -> None:
     """The plan is to be another one; InvalidPlan or Refused if it may not be."""
     if given.patch is not None:
-        changed(turn.state, given.patch, "fork", given.by)(turn)
+        own_change(turn, changed(turn.state, given.patch, "fork", given.by), given.by)

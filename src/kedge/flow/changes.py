@@ -67,7 +67,9 @@ def rolled_back(state: RunState, number: int, why: str, by: str) -> Act:
     removable = [path for path in wanted.remove if not list(_fixed(state, path, "removed"))]
     running = [path for path in wanted.remove if _is_running(state, path)]
     change = {
-        path: fields for path, fields in wanted.change.items() if not list(_fixed(state, path, "changed"))
+        path: fields
+        for path, fields in wanted.change.items()
+        if fields.keys() <= _HARMLESS_FIELDS or not list(_fixed(state, path, "changed"))
     }
     patch = msgspec.structs.replace(
         wanted, why=why or f"back to version {number}", remove=tuple(removable), change=change,

@@ -18,6 +18,7 @@ from kedge.flow.conclude import conclude
 from kedge.flow.decide import ask_limit, doubt_first
 from kedge.flow.failing import fail
 from kedge.flow.names import bytes_of, fill_hole, render_args, resolver
+from kedge.flow.plan_question import ask_for_plan
 from kedge.flow.program import Node
 from kedge.flow.render import Args
 from kedge.flow.reuse import reuse
@@ -62,6 +63,8 @@ def due(turn: Turn, gate: Gate) -> None:
         _stop(turn)
         return
     if state.paused or state.blocked_by:
+        if state.unapproved:
+            ask_for_plan(turn)
         return
     if state.timers:
         _wake(turn)

@@ -64,6 +64,13 @@ class PlanAdopted(Event, tag="PlanAdopted"):
     """Each tool that the plan did not use before, as it was then."""
 
 
+class PlanApproved(Event, tag="PlanApproved"):
+    """A person wants the run to follow this plan: they said so, or it is their own change of such a plan."""
+
+    version: int
+    by: str = ""
+
+
 class CommandTaken(Event, tag="CommandTaken"):
     """Somebody asked something of the run, and it is done or under way. What follows has its own events."""
 
@@ -282,8 +289,9 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     """Somebody has to decide before this part of the run goes on."""
 
     question: str
-    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "salvaged"]
-    """salvaged: what is lost of the log may hold calls with effects."""
+    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "salvaged", "plan"]
+    """salvaged: what is lost of the log may hold calls with effects; plan: nothing starts before a person
+    wants it."""
     text: str
     options: tuple[str, ...]
     path: str = ""
@@ -357,6 +365,7 @@ class RunEnded(Event, tag="RunEnded"):
 AnyEvent = (
     RunStarted
     | PlanAdopted
+    | PlanApproved
     | CommandTaken
     | CommandRefused
     | SignalReceived

@@ -18,6 +18,7 @@ from kedge.base.errors import InternalError
 from kedge.flow import events as ev
 from kedge.flow.adopt import follow
 from kedge.flow.branch import forked, result_kept, take_kept
+from kedge.flow.consent import plan_approved, want_consent
 from kedge.flow.questions import closed, opened, void, void_all
 from kedge.flow.reopen import go_on_inside, reopen, reopen_step
 from kedge.flow.scopes import open_inner, open_scope
@@ -83,6 +84,7 @@ def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
     state.versions.append(
         Version(event.version, state.plan, event.plan, state.at, state.seq, event.cause, event.by, event.why)
     )
+    want_consent(state)
 
 
 def _command_taken(state: RunState, event: ev.CommandTaken) -> None:
@@ -398,6 +400,7 @@ def _limit_reached(state: RunState, event: ev.LimitReached) -> None:
 HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.RunStarted: _run_started,
     ev.PlanAdopted: _plan_adopted,
+    ev.PlanApproved: plan_approved,
     ev.CommandTaken: _command_taken,
     ev.CommandRefused: _command_refused,
     ev.SignalReceived: _signal_received,

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-Ask = Literal["never", "effects", "every_step"]
+Ask = Literal["never", "plan", "effects", "every_step"]
 ASKS: tuple[Ask, ...] = get_args(Ask)
 
 
@@ -14,8 +14,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Settings of one run."""
 
     ask: Ask = "never"
-    """What a person is asked before, though the plan does not say so: nothing, each call that changes
-    something outside, or each call."""
+    """What a person is asked before, though the plan does not say so: nothing, the plan as a whole, each
+    call that changes something outside, or each call."""
 
     @property
     def asks_about_calls(self) -> bool:

@@ -244,6 +244,10 @@ class RunState:
         """Limits that a person raised."""
         self.versions: list[Version] = []
         """Every plan it has followed, the first one first."""
+        self.approved: tuple[int, str] | None = None
+        """Number and hash of the plan that a person has approved last, where that is asked for."""
+        self.unapproved = ""
+        """Hash of the plan, while nothing starts because nobody has approved it yet."""
         self.commands: dict[str, str] = {}
         """By key, what became of each command: empty if it was taken, else why not."""
         self.tools: dict[str, ToolMark] = {}

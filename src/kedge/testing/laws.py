@@ -31,7 +31,7 @@ def check_laws(state: RunState) -> None:
     _same("done", state.done, sum(s.status is StepStatus.DONE for s in steps.values()))
     open_ones = [q for q in state.questions.values() if q.open]
     _same("open questions", state.open_questions, len(open_ones))
-    _same("blocked by", state.blocked_by, sum(not q.asked.path for q in open_ones))
+    _same("blocked by", state.blocked_by, sum(not q.asked.path for q in open_ones) + bool(state.unapproved))
     _same(
         "asked about",
         state.asked_about,
@@ -139,7 +139,7 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
         "extended doubted open_questions blocked_by listening running calls total settled done retired "
-        "discoveries status forked_from kept asks"
+        "discoveries status forked_from kept asks approved unapproved"
     )
     return {
         "run": {name: getattr(state, name) for name in own.split()},

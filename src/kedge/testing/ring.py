@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
-from kedge.base.codec import decode, encode
+import msgspec
+
+from kedge.base.codec import decode, digest, encode
 from kedge.base.errors import Category, InvalidPlan, KedgeError
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.checks import check
@@ -51,6 +53,7 @@ from kedge.plan.patch import Patch
 from kedge.plan.tools import Catalog, Effect, ToolSpec
 from kedge.testing.laws import check_event, check_laws, check_moves, picture
 
+_encode_plan = msgspec.json.Encoder(order="deterministic").encode
 _ANY_ARGS: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
@@ -202,10 +205,11 @@ class Ring(Seen):
     def start(self) -> Self:
         """The run begins."""
         used = tools_of(self.plan)
+        plan_id = digest(_encode_plan(self.plan))
         turn = Turn(self.state, self.now_ms)
         turn.emit(
             RunStarted(
-                plan="p",
+                plan=plan_id,
                 goal=self.plan.goal,
                 inputs=Raw(self._inputs),
                 settings=self._settings,
@@ -216,7 +220,7 @@ class Ring(Seen):
                 },
             )
         )
-        turn.emit(PlanAdopted(version=1, plan="p", cause="start"))
+        turn.emit(PlanAdopted(version=1, plan=plan_id, cause="start"))
         return self._end(turn)
 
     def finish(self, path: str, value: Any = None, starts: int | None = None) -> Self:

@@ -33,7 +33,7 @@ _REACHED = (ev.StepSucceeded, ev.StepFailed)
 _SETTLING = (ev.StepSucceeded, ev.StepFailed, ev.StepSkipped, ev.StepCancelled)
 _RUN_LEVEL = frozenset(
     {
-        ev.RunStarted, ev.PlanAdopted, ev.CommandTaken, ev.CommandRefused, ev.SignalReceived,
+        ev.RunStarted, ev.PlanAdopted, ev.PlanApproved, ev.CommandTaken, ev.CommandRefused, ev.SignalReceived,
         ev.RunResumed, ev.Forked, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
         ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered, ev.LimitReached,
     }

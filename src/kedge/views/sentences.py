@@ -115,6 +115,7 @@ def _run_ended(event: ev.RunEnded, about: About) -> str:
 _SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
     ev.RunStarted: lambda e, a: f"Run {a.run_id} started: {clean(e.goal, 200)}",
     ev.PlanAdopted: _plan_adopted,
+    ev.PlanApproved: lambda e, _: f"Plan version {e.version} is approved{_by(e)}",
     ev.CommandTaken: lambda e, _: f"Command {clean(e.command, 40)} is taken{_by(e)}",
     ev.CommandRefused: _command_refused,
     ev.SignalReceived: lambda e, _: f"Signal {clean(e.name, 80)!r} came",

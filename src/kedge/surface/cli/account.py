@@ -109,7 +109,7 @@ def _tell_failures(screen: Screen, result: RunResult) -> None:
 def _tell_questions(screen: Screen, result: RunResult, again: str) -> None:
     for id_, asked in _open(result).items():
         where = f" (step {clean(asked.path)})" if asked.path else ""
-        screen.say(f"question {clean(id_)}{where}: {clean(asked.text, LINE_MAX)}", "yellow")
+        screen.say(f"question {clean(id_)}{where}: {lines_of(asked.text).strip()}", "yellow")
         if asked.reason == "approval":
             given = bytes(asked.args).decode() if asked.blob is None else f"{asked.blob.size:,} bytes"
             screen.say(f"it would be given: {clean(given, LINE_MAX)}")
@@ -122,6 +122,8 @@ def _tell_questions(screen: Screen, result: RunResult, again: str) -> None:
             screen.say("  (ask: about each call before it is made; go on: as if none of them was made)")
         elif asked.reason == "limit":
             screen.say("  (raise takes the new limit: --value NUMBER; without, it is doubled)")
+        elif asked.reason == "plan":
+            screen.say("  (approve takes a patch of the plan: --value JSON)")
         elif asked.reason == "approval":
             screen.say("  (approve takes other arguments instead: --value JSON, all of them)")
     listeners = {} if result.state.ended else result.state.listeners

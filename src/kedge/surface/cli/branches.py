@@ -11,11 +11,11 @@ import msgspec
 
 from kedge import BadInput, Engine, Fork, Refused, Run
 from kedge.assemble import build_engine
-from kedge.flow.settings import ASKS
 from kedge.surface.cli.drive import Manner, drive
 from kedge.surface.cli.exits import CANCELLED, DONE
 from kedge.surface.cli.inputs import patch_of
 from kedge.surface.cli.options import (
+    ask_option,
     json_option,
     live_option,
     parallel_option,
@@ -33,7 +33,7 @@ from kedge.surface.cli.screen import Screen, lines_of
 @click.option("--before", metavar="STEP", help="Where that step had not begun yet.")
 @click.option("--edit", "file", metavar="FILE", help="A patch of the plan, in YAML or JSON.")
 @click.option("--anew", is_flag=True, help="Make every call, whatever it came to in the other run.")
-@click.option("--ask", type=click.Choice(ASKS), help="What is asked before, if that is to be otherwise.")
+@ask_option
 @click.option("--run", "new_id", metavar="ID", help="The fork's id.")
 @click.option("--by", metavar="NAME", help="Who wants it.  [default: your user name]")
 @click.option("--dry-run", is_flag=True, help="Tell what it would do, and do nothing.")

@@ -16,6 +16,7 @@ from kedge.surface.cli.account import as_data, tell
 from kedge.surface.cli.drive import Manner, drive
 from kedge.surface.cli.inputs import inputs_of
 from kedge.surface.cli.options import (
+    ask_option,
     json_option,
     json_value,
     live_option,
@@ -34,6 +35,7 @@ from kedge.surface.cli.screen import Screen
 @click.option("--run", "run_id", metavar="ID", help="The run's id; of a run there is, that one is driven on.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="An input of the plan.")
 @click.option("--inputs-file", type=click.Path(), help="A YAML or JSON file with inputs.")
+@ask_option
 @tools_option
 @store_option
 @parallel_option
@@ -49,7 +51,7 @@ def run(plan: str, run_id: str | None, **given: Any) -> int:
     inputs = inputs_of(loaded, given["inputs"], given["inputs_file"])
 
     async def begin(engine: Engine) -> Run:
-        return await engine.start(loaded, inputs, run_id)
+        return await engine.start(loaded, inputs, run_id, ask=manner.settings.ask)
 
     return drive(manner, begin)
 
@@ -147,7 +149,7 @@ def cancel(run_id: str, reason: str, **given: Any) -> int:
 def manner_of(given: dict[str, Any]) -> Manner:
     """How the options say that a run is to be driven."""
     return Manner(
-        settings=settings_of(given["store"], given["tools"], given["parallel"]),
+        settings=settings_of(given["store"], given["tools"], given["parallel"], given.get("ask")),
         screen=Screen(as_json=given["as_json"]),
         no_live=given["no_live"],
         again=repeated(given["store"], given["tools"]),

@@ -1,0 +1,97 @@
+"""What a person reads before they say yes to a plan: what it does, what it changes outside, what it may cost.
+
+In a thousand words at most, most important first: whoever has to read more reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kedge.flow.state import RunState, Version
+from kedge.plan.model import Plan
+from kedge.plan.parts import Step
+from kedge.plan.patch import between
+from kedge.plan.scopes import Node, Scopes
+
+TEXT_MAX = 3_600
+"""Characters of a brief: about a thousand tokens."""
+_LINE_MAX = 160
+_CHANGES = ("idempotent", "effect")
+
+
+def plan_brief(state: RunState) -> str:
+    """The plan that the run is to follow, for the person who decides."""
+    scopes = Scopes(state.plan.steps)
+    nodes = [node for node in scopes.nodes if node.step.steps is None]
+    effects = [node for node in nodes if _effect(state, node.step) in _CHANGES]
+    risky = [node for node in effects if node.step.compensate is None]
+    lines = [f"Follow this plan? {_cut(state.plan.goal)}", *_news(state)]
+    lines.append(f"{len(nodes)} steps, {len(effects)} that change something outside{_estimates(scopes)}.")
+    lines += _listed("Changes something outside:", [_line(state, node) for node in effects])
+    lines += _listed("Of these nothing undoes:", [", ".join(node.path for node in risky)] if risky else [])
+    lines += _listed("The other steps:", [_line(state, node) for node in nodes if node not in effects])
+    return _fitting(lines)
+
+
+def _news(state: RunState) -> Iterator[str]:
+    """What is otherwise than in the plan that was approved."""
+    before = next((one for one in state.versions if state.approved and one.number == state.approved[0]), None)
+    if before is None:
+        return
+    now: Version = state.versions[-1]
+    by = f" by {now.by}" if now.by else ""
+    yield _cut(f"Version {now.number}, {now.cause}{by}" + (f": {now.why}" if now.why else ""))
+    yield from map(_cut, _differences(before.plan, now.plan))
+
+
+def _differences(old: Plan, new: Plan) -> Iterator[str]:
+    patch = between(old, new)
+    yield from (f"+ {one.into}/{one.step.id}".replace("+ /", "+ ") for one in patch.add)
+    yield from (f"- {path}" for path in patch.remove)
+    yield from (f"~ {path}: {', '.join(fields)}" for path, fields in patch.change.items())
+    yield from (f"~ {name} of the plan" for name in patch.plan)
+
+
+def _effect(state: RunState, step: Step) -> str:
+    mark = state.tools.get(step.tool or "")
+    return mark.effect if mark is not None else "pure"
+
+
+def _line(state: RunState, node: Node) -> str:
+    step = node.step
+    what = [step.tool or "", _effect(state, step) if step.tool else ""]
+    what += ["for each of a list"] if any(one.step.foreach is not None for one in node.around()) else []
+    what += ["if " + step.when] if step.when is not None else []
+    what += ["asks first"] if step.approval is not None else []
+    said = f": {step.do}" if step.do else ""
+    return f"- {node.path}{said} ({', '.join(filter(None, what))})"
+
+
+def _estimates(scopes: Scopes) -> str:
+    """Nothing where no step says anything of its time or cost."""
+    if not any(node.step.estimate is not None for node in scopes.nodes):
+        return ""
+    from kedge.checks.score import score  # not needed to resume a run
+
+    found = score(scopes, 0)
+    cost = f", costs about {found.cost:g}" if found.cost else ""
+    return f", takes about {found.critical_path_s:g} s{cost}"
+
+
+def _listed(title: str, lines: list[str]) -> list[str]:
+    return [title, *map(_cut, lines)] if lines else []
+
+
+def _fitting(lines: Iterable[str]) -> str:
+    text, left = "", 0
+    for line in lines:
+        if len(text) + len(line) < TEXT_MAX and not left:
+            text += line + "\n"
+        else:
+            left += 1
+    return text + (f"and {left} lines more" if left else "")
+
+
+def _cut(line: str) -> str:
+    line = " ".join(line.split())
+    return line if len(line) <= _LINE_MAX else line[: _LINE_MAX - 1] + "…"
