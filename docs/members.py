@@ -22,7 +22,7 @@ FUNCTIONS: tuple[str, ...] = (
 )  # fmt: skip
 CLASSES: tuple[type, ...] = (
     kedge.Engine, kedge.Run, kedge.Decision, kedge.RunResult, StepResult, Counts, Failure, RunInfo,
-    kedge.Retention, Pruned, Salvage,
+    kedge.Fork, kedge.Repeat, kedge.Retention, Pruned, Salvage,
     kedge.Plan, kedge.Patch, kedge.Addition, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
 )  # fmt: skip
 

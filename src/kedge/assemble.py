@@ -18,6 +18,7 @@ import msgspec
 from kedge.base.errors import BadInput
 from kedge.base.limits import Limits
 from kedge.control.engine import Engine
+from kedge.flow.settings import ASKS as ASKS
 from kedge.flow.settings import Ask
 from kedge.plan.nearest import nearest
 from kedge.tools.builtin import builtin_tools

@@ -11,9 +11,8 @@ import click
 import msgspec
 
 from kedge import BadInput, NotFound
-from kedge.assemble import Settings, read_settings
+from kedge.assemble import ASKS, Settings, read_settings
 from kedge.base.codec import UNREADABLE
-from kedge.flow.settings import ASKS
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 
 from kedge import NotFound, RunResult
-from kedge.flow.state import Version
 from kedge.surface.cli.screen import Screen, ago
 from kedge.views.text import clean
 
 
-def version_of(result: RunResult, number: int) -> Version:
+def version_of(result: RunResult, number: int) -> Any:
     """That version; NotFound names those that there are."""
     for version in result.versions:
         if version.number == number:
@@ -26,7 +25,7 @@ def version_of(result: RunResult, number: int) -> Version:
     )
 
 
-def version_data(version: Version) -> dict[str, Any]:
+def version_data(version: Any) -> dict[str, Any]:
     """All but the plan itself."""
     return {
         "version": version.number,
@@ -51,7 +50,7 @@ def tell_versions(screen: Screen, result: RunResult) -> None:
     screen.table(("version", "cause", "by", "since", "why"), rows)
 
 
-def tell_version(screen: Screen, result: RunResult, number: int) -> Version:
+def tell_version(screen: Screen, result: RunResult, number: int) -> Any:
     """Where the version comes from, in a line, before its picture; as data with the plan."""
     version = version_of(result, number)
     if screen.as_json:
@@ -65,5 +64,5 @@ def tell_version(screen: Screen, result: RunResult, number: int) -> Version:
     return version
 
 
-def _when(version: Version) -> datetime:
+def _when(version: Any) -> datetime:
     return datetime.fromtimestamp(version.at / 1000, UTC)
