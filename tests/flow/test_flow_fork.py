@@ -296,3 +296,10 @@ def test_a_tool_that_is_not_there_any_more_has_nothing_taken_over():
     run._tools = Catalog([])
     run.fork(2)
     assert (run.calls, reused(run)) == (["a"], [])
+
+
+def test_a_call_that_became_many_keeps_no_result_of_its_own():
+    run = ring(step("a"), step("b")).send("pause").crash().resume()
+    run.send("edit", patch=Patch(change={"a": {"foreach": [1]}})).send("unpause")
+    run.finish("a[0]", 1).finish("b", 2)
+    assert [event.path for event in run.fork(2).of(ResultKept)] == ["a[0]", "b"]

@@ -238,3 +238,46 @@ def test_what_is_otherwise_is_told_step_by_step():
         "~ goal of the plan",
     ]
     assert len(run.of(QuestionAsked)) == 2
+
+
+def test_a_question_about_a_call_says_what_it_is_for_what_it_gets_and_what_undoes_it():
+    undo = {"tool": "put", "args": {}}
+    run = ring(
+        step("look"),
+        step("pay", "send", do="Pay the bill", args={"sum": "${look}"}, approval={"ask": "Pay?"}),
+        step("keep", "put", "pay", compensate=undo, approval={"ask": "Keep?"}),
+        ask="never",
+    ).finish("look", 12)
+    assert run.result.brief("q1").splitlines() == [
+        "Pay?",
+        "The step is to: Pay the bill",
+        "It calls send (effect). Nothing undoes it.",
+        "With these arguments:",
+        '{"sum":12}',
+        "Done before it:",
+        "- look: 12",
+        "Waiting for it: keep",
+        "So far 1 of 3 steps are done.",
+    ]
+    run.answer("approve").finish("pay", 1)
+    assert "put undoes it." in run.result.brief("q2")
+
+
+def test_a_question_with_large_arguments_is_short():
+    run = ring(
+        step("look", on_error="continue"),
+        step("pay", "send", "look", args={"x": "y" * 20_000}, approval={"ask": "Pay?"}, join="settled"),
+        ask="never",
+    ).fail("look", "permanent")
+    text = run.result.brief("q1")
+    assert "the first 2,000 of 20,008 characters" in text
+    assert "- look: failed" in text
+    assert len(text) < TEXT_MAX + 40
+
+
+def test_a_question_about_the_run_or_a_composite_is_told_as_it_is():
+    run = ring({"id": "job", "steps": [step("a")], "approval": {"ask": "All of it?"}}, ask="never")
+    assert run.result.brief("q1").splitlines()[0] == "All of it?"
+    assert "It calls" not in run.result.brief("q1")
+    run = ring(step("a"))
+    assert run.result.brief("q1") == text(run)

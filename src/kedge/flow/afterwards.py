@@ -46,7 +46,7 @@ class Afterwards:
                     self.called[event.path] = None
             case ev.StepSucceeded() | ev.RoundEnded():
                 args_hash = self._given.pop(event.path, "")
-                if self._late and args_hash:
+                if self._late and args_hash and self.state.steps[event.path].is_call:
                     self.ended.add(event.path)
                     self._keep(event, source, args_hash)
             case ev.Forked():

@@ -1,13 +1,16 @@
-"""What a person reads before they say yes to a plan: what it does, what it changes outside, what it may cost.
+"""What a person reads before they decide on a plan or a call: what was done, what will be, what it changes.
 
-In a thousand words at most, most important first: whoever has to read more reads nothing.
+In about a thousand tokens at most, most important first: whoever has to read more reads nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kedge.flow.state import RunState, Version
+from kedge.flow import events as ev
+from kedge.flow.names import bytes_of, result_bytes
+from kedge.flow.state import RunState, StepState, Version
+from kedge.flow.words import Outcome
 from kedge.plan.model import Plan
 from kedge.plan.parts import Step
 from kedge.plan.patch import between
@@ -16,6 +19,7 @@ from kedge.plan.scopes import Node, Scopes
 TEXT_MAX = 3_600
 """Characters of a brief: about a thousand tokens."""
 _LINE_MAX = 160
+_ARGS_MAX = 2_000
 _CHANGES = ("idempotent", "effect")
 
 
@@ -31,6 +35,43 @@ def plan_brief(state: RunState) -> str:
     lines += _listed("Of these nothing undoes:", [", ".join(node.path for node in risky)] if risky else [])
     lines += _listed("The other steps:", [_line(state, node) for node in nodes if node not in effects])
     return _fitting(lines)
+
+
+def question_brief(state: RunState, asked: ev.QuestionAsked) -> str:
+    """A question with all that a person needs to answer it. What a plan is about is in its question."""
+    step = state.steps.get(asked.path)
+    if step is None:
+        return asked.text
+    node, lines = step.node, [asked.text]
+    if node.step.do:
+        lines.append(_cut(f"The step is to: {node.step.do}"))
+    if node.step.tool:
+        lines.append(f"It calls {node.step.tool} ({node.effect}). {_undoing(node.step)}")
+    raw = bytes(asked.args) if asked.blob is None else bytes_of(state, asked.blob)
+    if raw:
+        lines += ["With these arguments:", _shortened(raw.decode())]
+    lines += _listed("Done before it:", [_done(state, name, step) for name in node.places])
+    after = [step.scope.steps[index].id for index in node.consumers]
+    lines += [_cut(f"Waiting for it: {', '.join(after)}")] if after else []
+    lines.append(f"So far {state.done} of {state.total} steps are done.")
+    return _fitting(lines).rstrip()
+
+
+def _undoing(step: Step) -> str:
+    return f"{step.compensate.tool} undoes it." if step.compensate is not None else "Nothing undoes it."
+
+
+def _done(state: RunState, name: str, step: StepState) -> str:
+    before = step.needed(name)
+    if before.outcome is not Outcome.DONE:
+        return f"- {name}: {before.status}"
+    return f"- {name}: {result_bytes(state, before)[:_LINE_MAX].decode(errors='ignore')}"
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _ARGS_MAX:
+        return text
+    return f"{text[:_ARGS_MAX]}… (the first {_ARGS_MAX:,} of {len(text):,} characters)"
 
 
 def _news(state: RunState) -> Iterator[str]:

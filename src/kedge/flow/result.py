@@ -209,6 +209,12 @@ class RunResult:
             return {}  # nobody can answer them any more
         return {id_: q.asked for id_, q in self.state.questions.items() if q.open}
 
+    def brief(self, question: str) -> str:
+        """A question with what a person needs to answer it: arguments, effect, what was done before."""
+        from kedge.flow.brief import question_brief  # for people
+
+        return question_brief(self.state, self.state.questions[question].asked)
+
     @property
     def started_at(self) -> datetime | None:
         """When it began."""

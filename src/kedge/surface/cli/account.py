@@ -109,10 +109,10 @@ def _tell_failures(screen: Screen, result: RunResult) -> None:
 def _tell_questions(screen: Screen, result: RunResult, again: str) -> None:
     for id_, asked in _open(result).items():
         where = f" (step {clean(asked.path)})" if asked.path else ""
-        screen.say(f"question {clean(id_)}{where}: {lines_of(asked.text).strip()}", "yellow")
-        if asked.reason == "approval":
-            given = bytes(asked.args).decode() if asked.blob is None else f"{asked.blob.size:,} bytes"
-            screen.say(f"it would be given: {clean(given, LINE_MAX)}")
+        head, _, rest = result.brief(id_).partition("\n")
+        screen.say(f"question {clean(id_)}{where}: {clean(head, LINE_MAX)}", "yellow")
+        if rest:
+            screen.say(lines_of(rest, "  "))
         screen.say("answer with one of:")
         for command in answers(result.run_id, id_, asked.options, again):
             screen.say(f"  {clean(command, LINE_MAX)}")

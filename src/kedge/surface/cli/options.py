@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from kedge import BadInput, NotFound
-from kedge.assemble import ASKS, Settings, read_settings
+from kedge.assemble import ASK_WORDS, Settings, read_settings
 from kedge.base.codec import UNREADABLE
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -30,7 +30,7 @@ parallel_option = click.option(
     "--parallel", type=click.IntRange(min=1), metavar="N", help="Steps at the same time, at most."
 )
 ask_option = click.option(
-    "--ask", type=click.Choice(ASKS), help="What a person is asked before, besides what the plan says."
+    "--ask", type=click.Choice(ASK_WORDS), help="What a person is asked before, besides what the plan says."
 )
 live_option = click.option(
     "--no-live", is_flag=True, help="Print a line for each event instead of repainting the screen."
