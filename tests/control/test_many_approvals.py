@@ -28,6 +28,7 @@ async def test_a_hundred_approvals_over_three_restarts_are_each_consumed_once(tm
     luck = random.Random(7)
     asked: dict[str, str] = {}
     refused: set[int] = set()
+    result = None
     for life in range(4):
         async with kedge.Engine([send], tmp_path / "k.db") as engine:
             run = await (engine.start(plan, run_id="r") if not life else engine.resume("r"))
@@ -50,5 +51,6 @@ async def test_a_hundred_approvals_over_three_restarts_are_each_consumed_once(tm
                 assert not again.taken
                 assert again.code in ("already_answered", "run_ended")
             result = await run.result()
+    assert result is not None
     assert str(result.status) == "failed", "some were refused"
     assert sorted(sent) == sorted(set(range(COUNT)) - refused), "each approved one once, and no other"

@@ -281,3 +281,9 @@ def test_a_question_about_the_run_or_a_composite_is_told_as_it_is():
     assert "It calls" not in run.result.brief("q1")
     run = ring(step("a"))
     assert run.result.brief("q1") == text(run)
+
+
+def test_a_question_about_a_failure_tells_what_failed():
+    run = ring(step("a", on_error="ask"), ask="never").fail("a", "permanent")
+    assert "With these arguments" not in run.result.brief("q1")
+    assert run.result.brief("q1").startswith("Step a failed")

@@ -50,6 +50,14 @@ async def refused_plan(stage: Stage) -> None:
         await run.result()
 
 
+async def asked_for(stage: Stage) -> None:
+    async with stage.engine() as engine:
+        run = await engine.start(stage.plan, None, RUN_ID, ask="effects")
+        await run.result()
+        await run.answer("q1", "give", {"n": 1}, by="anna")
+        await run.result()
+
+
 shape("fork_reused", "What the other run did is taken over, and a step is added", """
     id: a, tool: one, loop: {times: 2}
     id: b, tool: two, args: {x: "${a}"}
@@ -68,3 +76,9 @@ shape("plan_approved", "A plan is approved with edits, a bot's change refused, a
 shape("plan_refused", "A plan is refused, and nothing of it is done", """
     id: a, tool: one
 """, {"one": 1}, play=refused_plan)  # fmt: skip
+shape("inputs_asked", "An input was not given, and a person is asked for it", """
+inputs: {who: {description: Whom to tell}}
+===
+    id: a, tool: one, args: {x: "${inputs.who}"}
+    id: b, tool: one
+""", {"one": 1}, play=asked_for)  # fmt: skip

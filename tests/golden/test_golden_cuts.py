@@ -17,7 +17,7 @@ from kedge.testing.laws import check_laws, check_moves
 
 ANSWERS = {
     "in_doubt": "done", "limit": "raise", "tool_changed": "go on", "approval": "approve", "failed": "skip",
-    "plan": "approve",
+    "plan": "approve", "input": "give",
 }  # fmt: skip
 OF_ONE_TURN = {
     "StepInDoubt", "LimitReached", "QuestionAnswered", "RunEnded", "CommandTaken", "SignalTaken",
@@ -29,7 +29,8 @@ OF_ONE_TURN = {
 def cuts(kept: Golden) -> list[int]:
     """After how many events its driver may have died."""
     events = [json.loads(entry.data) for entry in kept.entries]
-    return [n for n, event in enumerate(events, 1) if n > 1 and not _goes_on(event)]
+    asked_first = sum(event.get("reason") == "input" for event in events if event["kind"] == "QuestionAsked")
+    return [n for n, event in enumerate(events, 1) if n > 1 + bool(asked_first) and not _goes_on(event)]
 
 
 def _goes_on(event: dict[str, Any]) -> bool:

@@ -37,7 +37,8 @@ from kedge.engine.log import RunLog
 from kedge.engine.ports import Journal
 from kedge.engine.recovery import decode, fold
 from kedge.engine.writer import Writer
-from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
+from kedge.flow.events import Raw, RunStarted, ToolMark
+from kedge.flow.input_question import begin
 from kedge.flow.inputs import Resumed, Ticked
 from kedge.flow.program import Program, compile_plan
 from kedge.flow.result import RunResult
@@ -171,7 +172,7 @@ class Engine:
             )
         with collector_paused():
             self._refuse_faults(plan)
-            given = complete_inputs(plan, inputs or {})
+            given = complete_inputs(plan, inputs or {}, may_ask=ask != "never")
             program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
             document = _encode_plan(plan)
         if ask not in ASKS:
@@ -213,12 +214,10 @@ class Engine:
         run = self._drive(state, log, Blobs(journal), plan_id)
         turn = Turn(state, self._clock.now_ms())
         goal, tools = program.plan.goal, self._marks(program)
-        turn.emit(
-            RunStarted(
-                plan=plan_id, goal=goal, inputs=Raw(inputs), tools=tools, kedge=__version__, settings=settings
-            )
+        started = RunStarted(
+            plan=plan_id, goal=goal, inputs=Raw(inputs), tools=tools, kedge=__version__, settings=settings
         )
-        turn.emit(PlanAdopted(version=1, plan=plan_id, cause="start"))
+        begin(turn, started)
         log.append(turn.events, turn.now, {plan_id: document})
         self._writer.dirty(log)
         return run
@@ -235,7 +234,7 @@ class Engine:
         journal = self._opened()
         run = self._runs.get(run_id)
         if run is not None:
-            its_plan, its_inputs = run.plan_id, run.state.inputs
+            its_plan, its_inputs = run.plan_id, run.state.inputs_at_start
         else:
             head = journal.head(run_id)
             if head is None or not head.seq:  # whoever claimed it never got to its first event

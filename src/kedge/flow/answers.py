@@ -15,6 +15,7 @@ from kedge.flow.approvals import refuse
 from kedge.flow.changes import Act, changed
 from kedge.flow.conclude import conclude
 from kedge.flow.failing import fail
+from kedge.flow.input_question import settle_input
 from kedge.flow.plan_question import refused_plan
 from kedge.flow.state import Question, RunState, StepState
 from kedge.flow.turn import Turn
@@ -200,4 +201,5 @@ _RULES: dict[str, Callable[[RunState, cmd.Answer, Question], Act]] = {
     "approval": _settle_approval,
     "failed": _settle_failure,
     "plan": _settle_plan,
+    "input": settle_input,
 }

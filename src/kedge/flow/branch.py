@@ -24,7 +24,7 @@ def forked(state: RunState, event: ev.Forked) -> None:
     if event.anew:
         state.kept.clear()
         state.kept_for.clear()
-    _look_at_calls(state)
+    state.look_at_calls()
     for step in list(state.steps.values()):
         if step.outcome is None:
             step.approved, step.given = "", None  # that was for the other run's call
@@ -57,20 +57,16 @@ def result_kept(state: RunState, event: ev.ResultKept) -> None:
     """A result is at hand for the same call."""
     state.kept[event.source] = event
     state.kept_for.setdefault(same_call(event), []).append(event.source)
-    _look_at_calls(state)
+    state.look_at_calls()
 
 
 def take_kept(state: RunState, source: str) -> None:
     """Each result stands for one call."""
     kept = state.kept.pop(source)
     state.kept_for[same_call(kept)].remove(source)
-    _look_at_calls(state)
+    state.look_at_calls()
 
 
 def same_call(kept: ev.ResultKept) -> tuple[str, str, str]:
     """What makes a call the same as this one."""
     return kept.tool, kept.definition, kept.args_hash
-
-
-def _look_at_calls(state: RunState) -> None:
-    state.asks = state.settings.asks_about_calls or bool(state.kept)

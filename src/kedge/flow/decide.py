@@ -16,6 +16,7 @@ from kedge.flow.approvals import ask_person
 from kedge.flow.branching import branch_off, edit
 from kedge.flow.conclude import conclude, succeed
 from kedge.flow.failing import ask_what_to_do, backoff_s, fail, question_id
+from kedge.flow.input_question import ask_for_inputs
 from kedge.flow.names import render_args
 from kedge.flow.state import RunState, StepState
 from kedge.flow.steer import steer
@@ -197,6 +198,7 @@ def _ask_what_is_not_asked(turn: Turn) -> None:
     for step in list(turn.state.steps.values()):
         if step.path not in asked:
             _ask_anew(turn, step)
+    ask_for_inputs(turn)
 
 
 def _branched(turn: Turn, given: inp.Branched) -> None:

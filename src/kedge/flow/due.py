@@ -17,6 +17,7 @@ from kedge.flow.closing import close
 from kedge.flow.conclude import conclude
 from kedge.flow.decide import ask_limit, doubt_first
 from kedge.flow.failing import fail
+from kedge.flow.input_question import awaits_input
 from kedge.flow.names import bytes_of, fill_hole, render_args, resolver
 from kedge.flow.plan_question import ask_for_plan
 from kedge.flow.program import Node
@@ -221,6 +222,8 @@ def _look_at(turn: Turn, step: StepState) -> None:
     if step.reason == "not_needed":
         turn.emit(ev.StepSkipped(path=step.path, reason="not_needed", because=(_target_id(step),)))
         return
+    if state.missing and awaits_input(turn, step):
+        return
     try:
         if step.items is not None or (step.inner is not None and not step.wake_at):
             _start_again(turn, step)
@@ -340,6 +343,8 @@ def _too_large(state: RunState, size: int) -> BadInput:
 
 
 def _fail(turn: Turn, step: StepState, error: BadInput) -> None:
+    if turn.state.missing and awaits_input(turn, step):
+        return  # that is what is wrong with it
     category = "limit" if error.code == "args_bytes" else "invalid_input"
     failure = Failure(category=category, code=error.code, message=str(error), classified=True, not_done=True)
     fail(turn, step, failure)
@@ -401,6 +406,8 @@ def _start(turn: Turn, step: StepState) -> bool:
     try:
         raw = render_args(turn.state, step)
         if step.node.ask is not None or turn.state.asks:
+            if turn.state.missing and awaits_input(turn, step):
+                return False
             if turn.state.kept and reuse(turn, step, raw):
                 return False
             allowed = _allowed(turn, step, raw)

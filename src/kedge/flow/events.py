@@ -232,7 +232,7 @@ class StepWaiting(Event, tag="StepWaiting"):
     path: str
     until: int
     """When it is over; 0 for what no time ends."""
-    reason: Literal["sleep", "delay", "signal", "approval"] = "sleep"
+    reason: Literal["sleep", "delay", "signal", "approval", "input"] = "sleep"
     signal: str = ""
     """Name of the signal that it waits for."""
 
@@ -289,13 +289,15 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     """Somebody has to decide before this part of the run goes on."""
 
     question: str
-    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "salvaged", "plan"]
+    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "salvaged", "plan", "input"]
     """salvaged: what is lost of the log may hold calls with effects; plan: nothing starts before a person
-    wants it."""
+    wants it; input: it was not given."""
     text: str
     options: tuple[str, ...]
     path: str = ""
     limit: str = ""
+    input: str = ""
+    """The input that is asked for."""
     used: float = 0.0
     """How much of the limit is used."""
     tools: dict[str, str] = {}
@@ -317,7 +319,8 @@ class QuestionAnswered(Event, tag="QuestionAnswered"):
     answer: str
     by: str = ""
     result: Raw = NONE
-    """With the answer `done`: what the step's result is taken to be. With `approve`: other arguments."""
+    """With the answer `done`: what the step's result is taken to be. With `approve`: other arguments. With
+    `give`: the input."""
     blob: Blob | None = None
     """The same, where it is large."""
     reason: str = ""

@@ -19,6 +19,7 @@ from kedge.flow import events as ev
 from kedge.flow.adopt import follow
 from kedge.flow.branch import forked, result_kept, take_kept
 from kedge.flow.consent import plan_approved, want_consent
+from kedge.flow.missing import input_given, note_missing
 from kedge.flow.questions import closed, opened, void, void_all
 from kedge.flow.reopen import go_on_inside, reopen, reopen_step
 from kedge.flow.scopes import open_inner, open_scope
@@ -67,10 +68,12 @@ def _stored(raw: ev.Raw, blob: Blob | None) -> Stored | None:
 
 def _run_started(state: RunState, event: ev.RunStarted) -> None:
     state.started_at = state.at
-    state.inputs = bytes(event.inputs)
+    state.inputs = state.inputs_at_start = bytes(event.inputs)
     state.tools.update(event.tools)
     state.settings = event.settings
-    state.asks = event.settings.asks_about_calls
+    state.look_at_calls()
+    if event.settings.ask != "never":  # somebody is there to ask
+        note_missing(state)
 
 
 def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
@@ -258,6 +261,8 @@ def _step_waiting(state: RunState, event: ev.StepWaiting) -> None:
         _listen(state, step, event.signal)
     elif event.reason == "approval":
         step.awaits = "approval"
+    elif event.reason == "input":
+        step.awaits = "input"
 
 
 def _sleep_until(state: RunState, step: StepState, at: int) -> None:
@@ -369,6 +374,9 @@ def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
     match asked.reason:
         case "approval" if event.answer == "approve":
             _approve(state, asked, event)
+        case "input":
+            if event.answer == "give":
+                input_given(state, asked.input, bytes(event.result))
         case "limit" if event.answer == "raise" and event.limit is not None:
             state.extend(asked.limit, event.limit)
         case "limit":

@@ -87,7 +87,7 @@ class StepState:
         self.ended_seq = 0
         """Number of the event that ended it: which of two came last, also within one millisecond."""
         self.wake_at = 0
-        self.awaits: Literal["", "signal", "approval"] = ""
+        self.awaits: Literal["", "signal", "approval", "input"] = ""
         """While it waits: for something from outside, which no time brings."""
         self.approved = ""
         """What a person has approved, as a hash."""
@@ -214,6 +214,12 @@ class RunState:
         self.run_id = run_id
         self.program = program
         self.inputs = inputs
+        self.inputs_at_start = inputs
+        """Those that were given then; others may have been asked for."""
+        self.missing: dict[str, None] = {}
+        """Names of inputs that somebody is asked for. Steps that read one wait."""
+        self.end_waits = False
+        """What the run comes to reads one too."""
         self.limits = limits
         self.settings = RunSettings()
         self.asks = False
@@ -324,6 +330,10 @@ class RunState:
         self.max_calls = self.limit("calls")
         self.max_journal_bytes = self.limit("journal_bytes")
 
+    def look_at_calls(self) -> None:
+        """Whether a call may not simply be made. For `evolve` only."""
+        self.asks = self.settings.asks_about_calls or bool(self.kept or self.missing)
+
     def limit(self, name: str) -> float:
         """A limit in force: what a person raised it to, or the tighter of engine's and plan's."""
         raised = self.extended.get(name)
@@ -361,7 +371,7 @@ class RunState:
     def is_over(self, owner: StepState | None) -> bool:
         """All in `owner` (None: in the run) is settled; what it comes to is to be said."""
         if owner is None:
-            return self.root.open == 0
+            return self.root.open == 0 and not self.end_waits
         if owner.status is not StepStatus.RUNNING:
             return False
         if owner.items is not None:

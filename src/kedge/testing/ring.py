@@ -32,7 +32,6 @@ from kedge.flow.decide import decide
 from kedge.flow.due import due, next_wake
 from kedge.flow.events import (
     AnyEvent,
-    PlanAdopted,
     Raw,
     RunStarted,
     ToolMark,
@@ -41,6 +40,7 @@ from kedge.flow.events import (
     kind_of,
 )
 from kedge.flow.evolve import evolve
+from kedge.flow.input_question import begin
 from kedge.flow.names import result_bytes
 from kedge.flow.program import Node, compile_plan
 from kedge.flow.result import RunResult
@@ -207,7 +207,8 @@ class Ring(Seen):
         used = tools_of(self.plan)
         plan_id = digest(_encode_plan(self.plan))
         turn = Turn(self.state, self.now_ms)
-        turn.emit(
+        begin(
+            turn,
             RunStarted(
                 plan=plan_id,
                 goal=self.plan.goal,
@@ -218,9 +219,8 @@ class Ring(Seen):
                     for spec in self._tools
                     if spec.name in used
                 },
-            )
+            ),
         )
-        turn.emit(PlanAdopted(version=1, plan=plan_id, cause="start"))
         return self._end(turn)
 
     def finish(self, path: str, value: Any = None, starts: int | None = None) -> Self:

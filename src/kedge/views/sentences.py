@@ -79,6 +79,8 @@ def _step_waiting(event: ev.StepWaiting, about: About) -> str:
     at_most = f", {wait} at most" if wait else ""
     if event.reason == "signal":
         return f"{about.name} waits for the signal {clean(event.signal, 80)!r}{at_most}"
+    if event.reason == "input":
+        return f"{about.name} waits for an input that was not given"
     if event.reason == "approval":
         return f"{about.name} waits for an approval{at_most}"
     return f"{about.name} waits for {wait}"

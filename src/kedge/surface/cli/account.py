@@ -122,6 +122,8 @@ def _tell_questions(screen: Screen, result: RunResult, again: str) -> None:
             screen.say("  (ask: about each call before it is made; go on: as if none of them was made)")
         elif asked.reason == "limit":
             screen.say("  (raise takes the new limit: --value NUMBER; without, it is doubled)")
+        elif asked.reason == "input":
+            screen.say("  (give takes the input: --value JSON)")
         elif asked.reason == "plan":
             screen.say("  (approve takes a patch of the plan: --value JSON)")
         elif asked.reason == "approval":
