@@ -339,3 +339,10 @@ def test_attempts_of_a_composite_leave_room_for_those_that_may_follow(play, fail
     ends = [e.percent for e in told if e.kind == "retry_scheduled"]
     assert ends == [50.0, 75.0, 87.5, 93.75]
     assert_percents_are_sound(told)
+
+
+def test_a_group_that_somebody_else_named_is_told_in_plain_characters(story):
+    narrator = Narrator("run1", story().state.program)
+    told = narrator.tell(1, 1, ev.StepExpanded(path="\x00\x1b[31m", count=7))
+    assert [event.kind for event in told] == ["step_expanded", "group_started"]
+    assert all(event.message.isprintable() for event in told)
