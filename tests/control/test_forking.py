@@ -1,6 +1,6 @@
 """Runs that branch off others: from whatever is there of them, and never a repeated effect without a word."""
 
-# pyright: reportOptionalMemberAccess=none, reportArgumentType=none
+# pyright: reportOptionalMemberAccess=none, reportArgumentType=none, reportCallIssue=none
 
 import asyncio
 

@@ -96,7 +96,7 @@ def _allowed(manner: Manner, told: Fork) -> bool:
     """Whoever sits there is asked; where nobody does, silence is no consent."""
     if not told.repeats:
         return True
-    if manner.screen.as_json or not sys.stdin.isatty():
+    if manner.screen.as_json or not _somebody_is_there():
         raise Refused(
             f"effects of run {told.source} may happen again: {', '.join(one.path for one in told.repeats)}",
             code="repeats_effects",
@@ -104,3 +104,7 @@ def _allowed(manner: Manner, told: Fork) -> bool:
             remedy="fork it after them, or say that they may: --yes",
         )
     return click.confirm("Effects may happen again. Start it?", default=False)
+
+
+def _somebody_is_there() -> bool:
+    return sys.stdin.isatty()
