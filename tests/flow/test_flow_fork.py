@@ -303,3 +303,17 @@ def test_a_call_that_became_many_keeps_no_result_of_its_own():
     run.send("edit", patch=Patch(change={"a": {"foreach": [1]}})).send("unpause")
     run.finish("a[0]", 1).finish("b", 2)
     assert [event.path for event in run.fork(2).of(ResultKept)] == ["a[0]", "b"]
+
+
+def test_the_time_of_the_other_runs_call_is_not_the_forks():
+    run = ring(*CHAIN).finish("a", 1)
+    run.now_ms += 3_600_000
+    run.fork(len(run.log))
+    run.now_ms += 2_000
+    assert run.finish("b", 2).result.steps["b"].seconds == 2
+    run = lived()
+    run.now_ms += 3_600_000
+    assert run.fork(after(run, "StepStarted", "b")).result.steps["b"].seconds is None
+    retried = ring(step("a", retry={"attempts": 2, "backoff_s": 1})).fail("a").tick(1_000)
+    begun = retried.step("a").started_at
+    assert retried.fork(len(retried.log)).step("a").started_at == begun, "it has a story of its own by then"

@@ -10,7 +10,7 @@ from kedge.flow import events as ev
 from kedge.flow.consent import settings_changed
 from kedge.flow.reopen import reopen, take_back_end
 from kedge.flow.settle import settle, unblock
-from kedge.flow.state import RunState, Span, StepState
+from kedge.flow.state import RunState, StepState
 from kedge.flow.words import Outcome, RunStatus, StepStatus
 
 
@@ -39,10 +39,10 @@ def forked(state: RunState, event: ev.Forked) -> None:
 
 
 def _forget_call(state: RunState, step: StepState) -> None:
-    """It is the other run's. What it may have done there was told before this run began."""
+    """It is the other run's, and so is its time. What it may have done was told before this run began."""
     state.running -= 1
-    span = Span(step.attempt_at, state.at, step.attempt, step.iteration, "interrupted")
-    step.spans = [*(step.spans or ()), span]
+    if not step.spans:
+        step.started_at = 0
     if step.unwanted:
         step.status = StepStatus.CANCELLED
         step.ended_at = state.at
