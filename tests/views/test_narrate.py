@@ -216,6 +216,21 @@ def test_every_kind_of_event_has_its_sentence():
     assert set(_SENTENCES) == set(ev.Event.__subclasses__())
 
 
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ({"quality": 0.625}, "Step a has quality 0.62"),
+        ({"tokens": 1_200, "cost": 0.02}, "Step a used 1,200 tokens, cost 0.02"),
+        ({"cpu_s": 3.0, "memory_mb": 64.2}, "Step a used 3.0 s of processor time, 64 MB"),
+        ({"quality": 0.0, "tokens": 1}, "Step a has quality 0.00 and used 1 tokens"),
+    ],
+)
+def test_what_is_told_of_a_steps_work(event, told):
+    narrator = Narrator("r", Plan.parse({"goal": "g", "steps": [{"id": "a", "tool": "t"}]}))
+    (one,) = narrator.tell(1, 1, ev.FeedbackGiven(path="a", **event))
+    assert (one.message, one.level, one.kind) == (told, "step", "feedback_given")
+
+
 def random_document(rng: random.Random, depth: int = 0) -> list[dict]:
     steps: list[dict] = []
     for i in range(rng.randint(1, 4)):

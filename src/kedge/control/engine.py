@@ -23,8 +23,9 @@ from kedge.base.limits import Limits
 from kedge.control.changed import changed_tools
 from kedge.control.follow import Callback, check_callback
 from kedge.control.forking import Door, Fork, Wish, fork
-from kedge.control.inputs import complete_inputs
+from kedge.control.inputs import complete_inputs, shortened
 from kedge.control.listing import Line, RunInfo, headline, info
+from kedge.control.numbers import By, Numbers, numbers
 from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, prune
 from kedge.control.run import Run
@@ -42,7 +43,7 @@ from kedge.flow.input_question import begin
 from kedge.flow.inputs import Resumed, Ticked
 from kedge.flow.program import Program, compile_plan
 from kedge.flow.result import RunResult
-from kedge.flow.settings import ASKS, Ask, RunSettings
+from kedge.flow.settings import Ask, RunSettings
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
 from kedge.flow.words import RunStatus
@@ -157,11 +158,12 @@ class Engine:
         run_id: str | None = None,
         on_event: Callback | None = None,
         ask: Ask = "never",
+        settings: RunSettings | None = None,
     ) -> Run:
         """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on.
 
         `ask` says what a person is asked before, besides what the plan says itself: `plan`, anything at all;
-        `effects`, each call that changes something outside; `every_step`, each call.
+        `effects`, each call that changes something outside; `every_step`, each call. `settings` says more.
         """
         journal = self._opened()
         check_callback(on_event)
@@ -170,13 +172,12 @@ class Engine:
                 f"a Plan is needed, not {type(plan).__name__}",
                 remedy="make one with kedge.load(path) or kedge.Plan.parse(text)",
             )
+        settings = RunSettings(ask=ask) if settings is None else settings.asking(ask)
         with collector_paused():
             self._refuse_faults(plan)
-            given = complete_inputs(plan, inputs or {}, may_ask=ask != "never")
+            given = complete_inputs(plan, inputs or {}, may_ask=settings.ask != "never")
             program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
             document = _encode_plan(plan)
-        if ask not in ASKS:
-            raise BadInput(f"{ask!r} cannot be asked for", code="ask", where="ask", allowed=ASKS)
         id_ = checked_run_id(run_id) if run_id is not None else new_run_id()
         run = await self._known(id_, digest(document), given) if run_id is not None else None
         if run is not None:
@@ -186,7 +187,7 @@ class Engine:
         if armed:
             reach("control.start.checked")
         with collector_paused():
-            run = self._begin(id_, program, given, document, RunSettings(ask=ask))
+            run = self._begin(id_, program, given, document, settings)
         if on_event is not None:
             run.subscribe(on_event)
         driver = self._drivers[id_]
@@ -246,7 +247,7 @@ class Engine:
         if its_plan != plan_id:
             what = f"plan {its_plan[:12]}, not {plan_id[:12]}"
         elif its_inputs != inputs:
-            what = f"inputs {_short(its_inputs)}, not {_short(inputs)}"
+            what = f"inputs {shortened(its_inputs)}, not {shortened(inputs)}"
         else:
             run = await self.resume(run_id)
             if run_id in self._drivers:
@@ -465,6 +466,10 @@ class Engine:
         """Facts on the store, for a health report."""
         return self._opened().stats()
 
+    def numbers(self, by: By = "tool", since_s: float | None = None, last: int | None = None) -> Numbers:
+        """How well runs went, by tool, plan, day or week. By tool, the logs of the newest 1,000 are read."""
+        return numbers(self._opened(), self.runs(), by, self._clock.now_ms(), since_s=since_s, last=last)
+
     def delete(self, run_id: str) -> None:
         """Remove a run and everything it wrote. A run that is driven cannot be deleted."""
         id_ = checked_run_id(run_id)
@@ -493,7 +498,3 @@ def _close(journal: Journal) -> None:
         journal.close()
     except KedgeError as error:  # what was acknowledged is on disk; an error of the user's own comes first
         _log.warning("the store did not close well: %s", error, extra={"action": "store_close"})
-
-
-def _short(raw: bytes) -> str:
-    return raw.decode() if len(raw) <= 80 else raw[:77].decode(errors="ignore") + "..."

@@ -37,7 +37,7 @@ from kedge.flow.decide import decide
 from kedge.flow.due import due
 from kedge.flow.inputs import Branched
 from kedge.flow.program import Node
-from kedge.flow.settings import ASKS, Ask, RunSettings
+from kedge.flow.settings import Ask
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import StepStatus
@@ -172,8 +172,6 @@ def fork(door: Door, run_id: str, wish: Wish, catalog: Catalog, limits: Limits) 
 def _branch(
     journal: Journal, run_id: str, wish: Wish, catalog: Catalog, limits: Limits, now_ms: int
 ) -> Branch:
-    if wish.ask is not None and wish.ask not in ASKS:
-        raise BadInput(f"{wish.ask!r} cannot be asked for", code="ask", where="ask", allowed=ASKS)
     source = intact(journal, run_id)
     at = _position(run_id, source, wish)
     before = source.entries[:at]
@@ -181,7 +179,12 @@ def _branch(
     folded = fold(run_id, before, source.blobs.__getitem__, catalog, limits)
     state = folded.state
     turn = Turn(state, now_ms)
-    decide(turn, _branched(run_id, at, source, wish, () if wish.anew else known.results))
+    settings = msgspec.structs.replace(state.settings, ask=wish.ask) if wish.ask is not None else None
+    kept = () if wish.anew else known.results
+    decide(turn, Branched(
+        run=run_id, seq=at, kept=kept, anew=wish.anew, patch=wish.patch, settings=settings, by=wish.by,
+        lost=_lost(run_id, source) if source.damage is not None else "",
+    ))  # fmt: skip
     told = [(entry.at, entry.data) for entry in before]
     told += [(turn.now, ev.encode_event(event)) for event in turn.events]
     line = headline(state, folded.started.plan)
@@ -192,19 +195,6 @@ def _branch(
     damage = _lost(run_id, source) if source.damage is not None else ""
     blobs = {sha: at_hand[sha] for sha in named}
     return Branch(run_id, at, told, blobs, line, edit, reused, again, repeats, damage)
-
-
-def _branched(run_id: str, at: int, source: Intact, wish: Wish, kept: Sequence[ev.ResultKept]) -> Branched:
-    return Branched(
-        run=run_id,
-        seq=at,
-        kept=kept,
-        anew=wish.anew,
-        patch=wish.patch,
-        settings=RunSettings(ask=wish.ask) if wish.ask is not None else None,
-        by=wish.by,
-        lost=_lost(run_id, source) if source.damage is not None else "",
-    )
 
 
 def _lost(run_id: str, source: Intact) -> str:

@@ -54,3 +54,9 @@ def complete_inputs(plan: Plan, given: Mapping[str, Any], *, may_ask: bool = Fal
             remedy="give each input that the plan declares a value of its type, and no others",
         )
     return encode(values, root="inputs")
+
+
+def shortened(raw: bytes) -> str:
+    """A value's bytes as part of a sentence."""
+    text = raw.decode()
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -288,6 +288,19 @@ class Discovered(Event, tag="Discovered"):
     need: str = ""
 
 
+class FeedbackGiven(Event, tag="FeedbackGiven"):
+    """What could not be told from the rest of the log: how good a result is, or what an attempt used."""
+
+    path: str
+    quality: float | None = None
+    """0 to 1, as the step's `quality` finds it."""
+    tokens: int = 0
+    cost: float = 0.0
+    cpu_s: float = 0.0
+    memory_mb: float = 0.0
+    """The most at once."""
+
+
 class QuestionAsked(Event, tag="QuestionAsked"):
     """Somebody has to decide before this part of the run goes on."""
 
@@ -394,6 +407,7 @@ AnyEvent = (
     | StepInDoubt
     | StepExpanded
     | Discovered
+    | FeedbackGiven
     | QuestionAsked
     | QuestionAnswered
     | LimitReached

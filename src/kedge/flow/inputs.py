@@ -13,6 +13,7 @@ import msgspec
 from kedge.flow.commands import Command
 from kedge.flow.events import ResultKept
 from kedge.flow.settings import RunSettings
+from kedge.flow.usage import Usage
 from kedge.flow.words import Blob, Failure
 from kedge.plan.patch import Patch
 
@@ -44,6 +45,13 @@ class Reported(msgspec.Struct, gc=False):
     starts: int
     what: str
     need: str = ""
+
+
+class Used(msgspec.Struct, gc=False):
+    """An attempt is over, and this is what it used besides time."""
+
+    path: str
+    usage: Usage
 
 
 class Ticked(msgspec.Struct, gc=False):
@@ -90,4 +98,4 @@ class Exhausted(msgspec.Struct, gc=False):
     value: float
 
 
-Input = Returned | Raised | Reported | Ticked | Resumed | Salvaged | Branched | Command | Exhausted
+Input = Returned | Raised | Reported | Used | Ticked | Resumed | Salvaged | Branched | Command | Exhausted

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from kedge.base.codec import digest
 from kedge.flow import events as ev
-from kedge.flow.conclude import conclude, unmet
+from kedge.flow.conclude import conclude
+from kedge.flow.judging import judged
 from kedge.flow.names import bytes_of
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
@@ -23,8 +24,7 @@ def reuse(turn: Turn, step: StepState, raw: bytes) -> bool:
     if kept is None:
         return False
     result = bytes_of(state, kept.blob) if kept.blob is not None else bytes(kept.result)
-    expect = step.node.expect
-    if expect is not None and unmet(state, step, expect, result) is not None:
+    if step.node.tested and judged(state, step, result)[0] is not None:
         return False
     turn.emit(ev.ResultReused(path=step.path, source=kept.source))
     conclude(turn, step, result)
