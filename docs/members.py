@@ -29,7 +29,7 @@ FUNCTIONS: tuple[str, ...] = (
 CLASSES: tuple[type, ...] = (
     kedge.Engine, kedge.Run, kedge.RunSettings, kedge.Decision, kedge.RunResult, StepResult, Counts, Failure,
     Feedback, Suggestion, Usage, Estimates, StepEstimate, VersionEstimate, RunInfo, Numbers, NumberRow,
-    kedge.Retention, Pruned, Salvage,
+    kedge.Fork, kedge.Repeat, kedge.Retention, Pruned, Salvage,
     kedge.Plan, kedge.Patch, kedge.Addition, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
 )  # fmt: skip
 

@@ -187,7 +187,7 @@ class Life:
         return run
 
     async def _started(self, plan: kedge.Plan) -> kedge.Run:
-        settings = kedge.RunSettings(undo=self._flow.undo)
+        settings = kedge.RunSettings(ask=self._flow.ask, undo=self._flow.undo)
         run = await self.engine.start(plan, run_id="r", on_event=self._told, settings=settings)
         self.ack("started", run="r")
         return run
@@ -214,6 +214,7 @@ class Life:
             for question, asked in result.questions.items():
                 answers = {
                     "limit": "raise", "tool_changed": "go on", "approval": "approve", "failed": "skip",
+                    "plan": "approve",
                 }  # fmt: skip
                 answer = answers.get(asked.reason, self._flow.doubt)
                 await run.answer(question, answer, by="anna")

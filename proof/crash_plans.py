@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import apsw
+from crash_forked import FORKED, forked, forked_anew
 from crash_steering import APPROVED, CHANGED, FAILING, SIGNALLED, TRIED_AGAIN, changed, signalled, tried_again
 from crash_undoing import CANCELLED, DONE, FAILED, FAR, ONE_STEP, cancelled, one_step, taken_back
 
@@ -52,6 +53,8 @@ class Workflow:
     steps: list[dict[str, Any]]
     more: dict[str, Any] = field(default_factory=dict[str, Any])
     """Other fields of the plan."""
+    ask: Any = "never"
+    """What is asked before."""
     doubt: str = "done"
     """What is answered where a call is in doubt."""
     before: Callable[[Client], Awaitable[None]] | None = None
@@ -335,6 +338,7 @@ WORKFLOWS: dict[str, Workflow] = {
     "signal": Workflow(SIGNALLED, act=signalled),
     "changed": Workflow(CHANGED, act=changed),
     "approval": Workflow(APPROVED),
+    "plan_asked": Workflow(chain("put", "pay", "put"), ask="plan"),
     "failure_asked": Workflow(FAILING),
     "tried_again": Workflow(TRIED_AGAIN, act=tried_again),
     "undo_cancelled": Workflow(CANCELLED, act=cancelled),
@@ -343,6 +347,8 @@ WORKFLOWS: dict[str, Workflow] = {
     "undo_later": Workflow(DONE, after=taken_back),
     "undo_one_step": Workflow(ONE_STEP, act=one_step),
     "undo_process": Workflow(FAR, undo="failure", weight=1),
+    "forked": Workflow(FORKED, {"goal": "o"}, before=forked),
+    "forked_anew": Workflow(FORKED, {"goal": "o"}, before=forked_anew, doubt="retry"),
     "process": Workflow(chain("put", "far_think", "far_think"), weight=1),
     "process_effect": Workflow(chain("far_pay", "put"), weight=1),
     "process_timeout": Workflow(

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from kedge.base.errors import ToolError as ToolError
     from kedge.base.limits import Limits as Limits
     from kedge.control.engine import Engine as Engine
+    from kedge.control.forking import Fork as Fork
+    from kedge.control.forking import Repeat as Repeat
     from kedge.control.log_events import log_events as log_events
     from kedge.control.print_progress import print_progress as print_progress
     from kedge.control.retention import Retention as Retention
@@ -73,6 +75,7 @@ _HOMES = {
     ),
     "base.limits": "Limits",
     "control.engine": "Engine",
+    "control.forking": "Fork Repeat",
     "control.log_events": "log_events",
     "control.print_progress": "print_progress",
     "control.retention": "Retention",

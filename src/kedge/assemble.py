@@ -18,6 +18,7 @@ import msgspec
 from kedge.base.errors import BadInput
 from kedge.base.limits import Limits
 from kedge.control.engine import Engine
+from kedge.flow.settings import ASKS, Ask
 from kedge.plan.nearest import nearest
 from kedge.tools.builtin import builtin_tools
 from kedge.tools.builtin.reserved import SETTINGS_FILE
@@ -26,6 +27,8 @@ from kedge.tools.registry import Registry
 from kedge.tools.tool import Tool
 
 PREFIX = "KEDGE_"
+ASK_WORDS = ASKS
+"""What the setting `ask` can be."""
 _MEMORY = ":memory:"
 _S = TypeVar("_S", bound=msgspec.Struct)
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -40,6 +43,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Modules and files with tools."""
     parallel: int | None = None
     """Short for the limit of that name."""
+    ask: Ask = "never"
+    """What a person is asked before: `never`, `plan`, `effects` or `every_step`."""
     roots: tuple[str, ...] = (".",)
     """Folders that file tools and `shell.run` are kept to."""
     allow_shell: bool = False

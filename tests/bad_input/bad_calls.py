@@ -147,7 +147,7 @@ CALLS = [
         "steps[0].tool",
     ),
     Refused("nothing to forget", lambda _: Retention(), "retention", "an age"),
-    Refused("a word for a number to keep", lambda _: _kedge.Retention(keep="x"), "retention", "number", "keep"),
+    Refused("a word for a number", lambda _: _kedge.Retention(keep="x"), "retention", "number", "keep"),
     Refused("a half run to keep", lambda _: _kedge.Retention(keep=0.5), "retention", "number", "keep"),
     Refused("no age", lambda _: _kedge.Retention(older_than_s=True), "retention", "number", "older_than_s"),
     Refused("status of nowhere", lambda _: Retention(statuses=("gone",)), "status", "failed"),

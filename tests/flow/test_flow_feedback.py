@@ -199,10 +199,10 @@ def test_a_threshold_is_a_number_from_0_to_1(value):
     assert (refused.value.code, refused.value.where) == ("setting_value", "quality_threshold")
 
 
-def test_what_is_asked_before_is_one_of_three():
+def test_what_is_asked_before_is_one_of_four():
     with pytest.raises(BadInput, match="'often' cannot be asked for") as refused:
         RunSettings(ask="often")  # type: ignore[arg-type]
-    assert refused.value.allowed == ("never", "effects", "every_step")
+    assert refused.value.allowed == ("never", "plan", "effects", "every_step")
 
 
 def test_settings_ask_for_what_is_asked_besides():

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kedge.base.errors import Category, InvalidPlan, KedgeError
-from kedge.flow.events import PlanAdopted, Reopened, RunResumed, StepStarted, StepSucceeded
+from kedge.flow.events import PlanAdopted, Reopened, ResultReused, RunResumed, StepStarted, StepSucceeded
 from kedge.flow.inputs import Input, Raised, Returned
 from kedge.flow.words import Failure
 from kedge.testing.authors import TOOLS, Author
@@ -167,3 +167,29 @@ def _attempts_had_the_same_arguments(ring: Ring) -> None:
         if isinstance(event, StepStarted):
             key = event.path, event.generation, event.iteration
             assert given_to.setdefault(key, bytes(event.args)) == bytes(event.args)
+
+
+@settings(max_examples=EXAMPLES)
+@given(lives())
+def test_a_fork_from_any_event_is_lawful_and_comes_to_an_end(life):
+    ring, world = life
+    ring.start()
+    world.live()
+    if world.luck.randrange(3) == 0:
+        world.end()
+    for _ in range(world.luck.randint(1, 3)):
+        at = world.luck.randint(2, len(ring.log))
+        before, launched = ring.log[:at], len(ring.launched)
+        done = {e.path for e in ring.events[:at] if isinstance(e, StepSucceeded) and "/" not in e.path}
+        ring.fork(at, anew=world.luck.randrange(4) == 0)
+        world.heard.clear()  # that was said to the other run
+        assert ring.log[:at] == before
+        assert not done & {path for path, _ in ring.launched[launched:]}
+        world.live()
+        ring.crash().resume()
+        if world.luck.randrange(2):
+            world.end()
+    world.end()
+    ring.crash()
+    reused = [event.source for event in ring.of(ResultReused)]
+    assert len(set(reused)) == len(reused), "one result stands for one call"

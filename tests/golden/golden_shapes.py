@@ -427,5 +427,6 @@ shape("retry_failed", "A failed run is taken up again, inside a composite and a 
 """, {"one": "done", "two": Fail("permanent", "not today"), "three": [1, Fail()]},
       play=failed_and_tried_again)  # fmt: skip
 
+import golden_forks  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - and for those that branched off
 import golden_steering  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - more of them, for runs that are steered
 import golden_undoing  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - and for runs of which something is undone

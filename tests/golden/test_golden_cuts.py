@@ -17,9 +17,11 @@ from kedge.testing.laws import check_laws, check_moves
 
 ANSWERS = {
     "in_doubt": "done", "limit": "raise", "tool_changed": "go on", "approval": "approve", "failed": "skip",
+    "plan": "approve", "input": "give",
 }  # fmt: skip
 OF_ONE_TURN = {
     "StepInDoubt", "LimitReached", "QuestionAnswered", "RunEnded", "CommandTaken", "SignalTaken",
+    "Forked", "ResultKept", "ResultReused",
 }  # fmt: skip
 """What is written together with what follows from it, so that no crash comes right after it; and the end."""
 
@@ -31,7 +33,9 @@ def cuts(kept: Golden) -> list[int]:
     taken_up_to_undo = {
         n for n in range(1, len(kinds)) if kinds[n - 1 : n + 1] == ["RunResumed", "CompensationStarted"]
     }
-    ends = {n for n, event in enumerate(events, 1) if n > 1 and not _goes_on(event)}
+    asked_first = sum(event.get("reason") == "input" for event in events if event["kind"] == "QuestionAsked")
+    begun = 1 + bool(asked_first)
+    ends = {n for n, event in enumerate(events, 1) if n > begun and not _goes_on(event)}
     return sorted(ends - taken_up_to_undo)
 
 

@@ -22,6 +22,7 @@ from kedge.base.ids import run_id as checked_run_id
 from kedge.base.limits import Limits
 from kedge.control.changed import changed_tools
 from kedge.control.follow import Callback, check_callback
+from kedge.control.forking import Door, Fork, Wish, fork
 from kedge.control.inputs import complete_inputs
 from kedge.control.known import first_event, refuse_another
 from kedge.control.listing import Line, RunInfo, headline, info
@@ -29,7 +30,7 @@ from kedge.control.numbers import By, Numbers, numbers
 from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, prune
 from kedge.control.run import Run
-from kedge.control.salvage import Salvage, examine, hold, refuse_whole, write_to
+from kedge.control.salvage import Salvage, salvaged
 from kedge.engine.attempts import Workshop
 from kedge.engine.blobs import Blobs
 from kedge.engine.driver import Driver
@@ -39,7 +40,8 @@ from kedge.engine.ports import Journal
 from kedge.engine.recovery import fold
 from kedge.engine.writer import Writer
 from kedge.flow.commands import Compensate
-from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
+from kedge.flow.events import Raw, RunStarted, ToolMark
+from kedge.flow.input_question import begin
 from kedge.flow.inputs import Resumed, Ticked
 from kedge.flow.program import Program, compile_plan
 from kedge.flow.result import RunResult
@@ -51,6 +53,7 @@ from kedge.flow.words import RunStatus
 from kedge.journal.entry import Head, Lease
 from kedge.journal.opening import open_journal
 from kedge.plan.model import Plan
+from kedge.plan.patch import Patch
 from kedge.tools.registry import Registry
 from kedge.tools.tool import Tool
 
@@ -153,8 +156,8 @@ class Engine:
     ) -> Run:
         """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on.
 
-        `ask` says what a person is asked before, besides what the plan says itself: `effects`, each call
-        that changes something outside; `every_step`, each call. It and more can be said by `settings`.
+        `ask` says what a person is asked before, besides what the plan says itself: `plan`, anything at all;
+        `effects`, each call that changes something outside; `every_step`, each call. `settings` says more.
         """
         journal = self._opened()
         check_callback(on_event)
@@ -163,12 +166,12 @@ class Engine:
                 f"a Plan is needed, not {type(plan).__name__}",
                 remedy="make one with kedge.load(path) or kedge.Plan.parse(text)",
             )
+        settings = RunSettings(ask=ask) if settings is None else settings.asking(ask)
         with collector_paused():
             self._refuse_faults(plan)
-            given = complete_inputs(plan, inputs or {})
+            given = complete_inputs(plan, inputs or {}, may_ask=settings.ask != "never")
             program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
             document = _encode_plan(plan)
-        settings = RunSettings(ask=ask) if settings is None else settings.asking(ask)
         id_ = checked_run_id(run_id) if run_id is not None else new_run_id()
         run = await self._known(id_, digest(document), given) if run_id is not None else None
         if run is not None:
@@ -206,12 +209,10 @@ class Engine:
         run = self._drive(state, log, Blobs(journal), plan_id)
         turn = Turn(state, self._clock.now_ms())
         goal, tools = program.plan.goal, self._marks(program)
-        turn.emit(
-            RunStarted(
-                plan=plan_id, goal=goal, inputs=Raw(inputs), tools=tools, kedge=__version__, settings=settings
-            )
+        started = RunStarted(
+            plan=plan_id, goal=goal, inputs=Raw(inputs), tools=tools, kedge=__version__, settings=settings
         )
-        turn.emit(PlanAdopted(version=1, plan=plan_id, cause="start"))
+        begin(turn, started)
         log.append(turn.events, turn.now, {plan_id: document})
         self._writer.dirty(log)
         return run
@@ -228,7 +229,7 @@ class Engine:
         journal = self._opened()
         run = self._runs.get(run_id)
         if run is not None:
-            its_plan, its_inputs = run.plan_id, run.state.inputs
+            its_plan, its_inputs = run.plan_id, run.state.inputs_at_start
         else:
             first = first_event(journal, run_id)
             if first is None:
@@ -288,8 +289,28 @@ class Engine:
         await self._drivers[id_].send(command)
         return run
 
+    def fork(
+        self,
+        run_id: str,
+        at: int | None = None,
+        patch: Patch | None = None,
+        *,
+        before: str = "",
+        ask: Ask | None = None,
+        anew: bool = False,
+        by: str = "",
+    ) -> Fork:
+        """A run that branches off another after its event `at` (else the last), or before a step: not begun.
+
+        What the other's calls came to after that is used where the same call is due; `anew` makes them all.
+        """
+        id_ = self._head(checked_run_id(run_id)).run_id
+        door = Door(self._opened(), self._writer, self._clock, self.resume, self._taken_up)
+        wish = Wish(at, before, patch, ask, anew, by)
+        return fork(door, id_, wish, self.registry.catalog, self.limits)
+
     def _taken_up(
-        self, run_id: str, lease: Lease, *, retry_failed: bool, undo: Compensate | None = None
+        self, run_id: str, lease: Lease, *, retry_failed: bool = False, undo: Compensate | None = None
     ) -> Run:
         if armed:
             reach("control.resume.claimed")
@@ -443,18 +464,9 @@ class Engine:
         journal, id_ = self._opened(), checked_run_id(run_id)
         if id_ not in {run.id for run in self.runs()}:
             raise self._unknown(id_)
-        if to is None:
-            return examine(journal, id_, self.registry.catalog, self.limits).facts
-        self._refuse_live(id_)
-        lease = hold(journal, id_, self._clock.now_ms())
-        try:
-            found = examine(journal, id_, self.registry.catalog, self.limits)
-            if lease is not None:
-                refuse_whole(found.facts)
-            return write_to(found, to, self._clock.now_ms())
-        finally:
-            if lease is not None:
-                journal.release(lease)
+        if to is not None:
+            self._refuse_live(id_)
+        return salvaged(journal, id_, to, self.registry.catalog, self.limits, self._clock.now_ms())
 
     def prune(self, policy: Retention, *, dry_run: bool = False) -> Pruned:
         """Forget the runs that the policy gives up. One that is driven stays, whatever the policy says."""

@@ -9,20 +9,15 @@ import msgspec
 
 from kedge.base.codec import encode
 from kedge.base.errors import BadInput
-from kedge.plan.model import Input, Plan
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list, tuple),
-    "object": (dict,),
-}
+from kedge.plan.inputs import is_needed, misfit
+from kedge.plan.model import Plan
 
 
-def complete_inputs(plan: Plan, given: Mapping[str, Any]) -> bytes:
-    """The inputs with defaults filled in, as canonical bytes; BadInput names every fault at once."""
+def complete_inputs(plan: Plan, given: Mapping[str, Any], *, may_ask: bool = False) -> bytes:
+    """The inputs with defaults filled in, as canonical bytes; BadInput names every fault at once.
+
+    `may_ask`: those that are missing are left out, to be asked for.
+    """
     if not isinstance(given, Mapping):
         raise BadInput(
             f"inputs are a map of names to values, not {type(given).__name__}",
@@ -38,17 +33,17 @@ def complete_inputs(plan: Plan, given: Mapping[str, Any]) -> bytes:
     missing: list[str] = []
     for name, declared in plan.inputs.items():
         if name in given:
-            fault = _misfit(declared, given[name])
+            fault = misfit(declared, given[name])
             if fault:
                 faults.append(f"{name}: {fault}")
             values[name] = given[name]
         elif declared.default is not msgspec.UNSET:
             values[name] = declared.default
-        elif declared.required:
+        elif is_needed(declared):
             missing.append(name)
         else:
             values[name] = None
-    if missing:
+    if missing and not may_ask:
         faults.append(f"missing: {', '.join(missing)}")
     if faults:
         raise BadInput(
@@ -59,24 +54,6 @@ def complete_inputs(plan: Plan, given: Mapping[str, Any]) -> bytes:
             remedy="give each input that the plan declares a value of its type, and no others",
         )
     return encode(values, root="inputs")
-
-
-def _misfit(declared: Input, value: Any) -> str:
-    allowed = _TYPES.get(declared.type)
-    if allowed is None:
-        return ""
-    if isinstance(value, bool) and bool not in allowed:
-        return f"needs {declared.type}, got a boolean"
-    if not isinstance(value, allowed):
-        return f"needs {declared.type}, got {type(value).__name__} {_shown(value)}"
-    return ""
-
-
-def _shown(value: Any) -> str:
-    try:
-        return repr(str(value)[:40])
-    except Exception:  # of 5,000 digits, or with a __str__ that fails
-        return "that cannot be shown"
 
 
 def shortened(raw: bytes) -> str:

@@ -23,6 +23,7 @@ from kedge.engine.recovery import Folded, decode, fold
 from kedge.flow.decide import decide
 from kedge.flow.events import (
     Event,
+    RunStarted,
     StepFailed,
     StepInDoubt,
     StepStarted,
@@ -69,6 +70,15 @@ class Salvage(msgspec.Struct, frozen=True, kw_only=True):
     """Where the intact part was written to; empty: nowhere."""
 
 
+class Intact(NamedTuple):
+    """A run's log as far as it can be trusted."""
+
+    entries: list[Entry]
+    blobs: dict[str, bytes]
+    damage: StoreDamaged | None
+    """What is wrong behind that."""
+
+
 class Found(NamedTuple):
     """The intact part of a run."""
 
@@ -89,6 +99,13 @@ def hold(journal: Journal, run_id: str, now_ms: int) -> Lease | None:
 
 def examine(journal: Journal, run_id: str, catalog: Catalog, limits: Limits) -> Found:
     """Read what is intact. StoreDamaged if that is not even the beginning."""
+    entries, blobs, damage = intact(journal, run_id)
+    folded = fold(run_id, entries, blobs.__getitem__, catalog, limits)
+    return Found(entries, blobs, folded, _facts(journal, entries, folded, damage))
+
+
+def intact(journal: Journal, run_id: str) -> Intact:
+    """The events before the first that is not what was written, and the large values that they name."""
     damage: StoreDamaged | None = None
     try:
         readable = journal.read(run_id)
@@ -108,13 +125,12 @@ def examine(journal: Journal, run_id: str, catalog: Catalog, limits: Limits) -> 
             run_id=run_id,
             remedy="restore the store from a copy, or delete the run and start it anew",
         )
-    folded = fold(run_id, entries, blobs.__getitem__, catalog, limits)
-    return Found(entries, blobs, folded, _facts(journal, entries, folded, damage))
+    return Intact(entries, blobs, damage)
 
 
 def _fetch(journal: Journal, event: Event, blobs: dict[str, bytes]) -> str | None:
     """Take the large values of an event along; what is wrong with one."""
-    for sha in _named(event):
+    for sha in blobs_of(event):
         if sha not in blobs:
             try:
                 blobs[sha] = journal.blob(sha)
@@ -125,10 +141,11 @@ def _fetch(journal: Journal, event: Event, blobs: dict[str, bytes]) -> str | Non
     return None
 
 
-def _named(event: Event) -> Iterator[str]:
-    plan, blob = getattr(event, "plan", ""), getattr(event, "blob", None)
-    if plan:
-        yield plan
+def blobs_of(event: Event) -> Iterator[str]:
+    """The hashes of the large values that an event names."""
+    blob = getattr(event, "blob", None)
+    if isinstance(event, RunStarted):  # of later versions the patch is stored, not the plan
+        yield event.plan
     if blob is not None:
         yield blob.sha
 
@@ -174,6 +191,35 @@ def _behind(journal: Journal, run_id: str, bad_seq: int) -> dict[str, str]:
     except StoreDamaged:
         pass  # damaged there as well: what was read of it is still true
     return words
+
+
+def salvaged(
+    journal: Journal, run_id: str, to: str | Path | None, catalog: Catalog, limits: Limits, now_ms: int
+) -> Salvage:
+    """What is intact of the run; written into the store `to`, if one is named."""
+    if to is None:
+        return examine(journal, run_id, catalog, limits).facts
+    lease = hold(journal, run_id, now_ms)
+    try:
+        found = examine(journal, run_id, catalog, limits)
+        if lease is not None:
+            refuse_whole(found.facts)
+        return _write_into(found, to, now_ms)
+    finally:
+        if lease is not None:
+            journal.release(lease)
+
+
+def _write_into(found: Found, to: str | Path, now_ms: int) -> Salvage:
+    target = open_journal(to)
+    try:
+        if not target.durable:
+            raise BadInput(
+                "what is salvaged must not end with the process", where=str(to), remedy="name a file"
+            )
+        return write(found, target, str(to), now_ms)
+    finally:
+        target.close()
 
 
 def write(found: Found, target: Journal, where: str, now_ms: int) -> Salvage:
@@ -225,16 +271,3 @@ def refuse_whole(facts: Salvage) -> None:
             where=f"run {facts.id}",
             remedy="to have the runs elsewhere, copy the store's file",
         )
-
-
-def write_to(found: Found, to: str | Path, now_ms: int) -> Salvage:
-    """Write what is intact into another store, which is opened for it."""
-    target = open_journal(to)
-    try:
-        if not target.durable:
-            raise BadInput(
-                "what is salvaged must not end with the process", where=str(to), remedy="name a file"
-            )
-        return write(found, target, str(to), now_ms)
-    finally:
-        target.close()

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from kedge.base.clock import Clock
 from kedge.flow.events import Event, encode_event
-from kedge.journal.entry import Append, Entry, Lease
+from kedge.journal.entry import Append, Entry, Lease, chain
 
 TAIL_EVENTS = 2_000
 """Kept in memory though they are on disk: who is further behind reads them there."""
@@ -23,12 +23,12 @@ _header = Struct(">QQQ").pack
 class RunLog:
     """The tail of one run's log."""
 
-    def __init__(self, lease: Lease, seq: int, chain: int, size: int, clock: Clock) -> None:
+    def __init__(self, lease: Lease, seq: int, link: int, size: int, clock: Clock) -> None:
         self._now_s = clock.monotonic_s
         self.lease = lease
         self.seq = seq
         self.durable_seq = seq
-        self.chain = chain
+        self.chain = link
         self.size = size
         """Bytes of all events of the run, blobs included."""
         self.tail: list[Entry] = []
@@ -57,7 +57,7 @@ class RunLog:
         """Number and chain `events`. They are not on disk before the writer says so."""
         if self.seq == self.durable_seq:
             self.oldest_s = self._now_s()
-        seq, chain, size = self.seq, self.chain, self.size
+        seq, link, size = self.seq, self.chain, self.size
         if blobs:  # before the events that name them: no commit must find those alone
             self.blobs.update(blobs)
             size += sum(map(len, blobs.values()))
@@ -68,13 +68,25 @@ class RunLog:
                 data = encode_event(event)
                 seq += 1
                 # The journal's `chain`, spelled out: this is the hottest line of the engine.
-                chain = crc32(data, crc32(_header(seq, epoch, at), chain))
-                add(Entry(seq, epoch, at, data, chain))
+                link = crc32(data, crc32(_header(seq, epoch, at), link))
+                add(Entry(seq, epoch, at, data, link))
                 size += len(data)
         except BaseException:  # no memory, for one
             del self.tail[before:]
             raise
-        self.seq, self.chain, self.size = seq, chain, size
+        self.seq, self.chain, self.size = seq, link, size
+
+    def copy(self, told: Sequence[tuple[int, bytes]], blobs: dict[str, bytes]) -> None:
+        """Number and chain events that another log has, each with its time and its very bytes."""
+        self.oldest_s = self._now_s()
+        self.blobs.update(blobs)
+        self.size += sum(map(len, blobs.values()))
+        epoch = self.lease.epoch
+        for at, data in told:
+            self.seq += 1
+            self.chain = chain(self.chain, self.seq, epoch, at, data)
+            self.tail.append(Entry(self.seq, epoch, at, data, self.chain))
+            self.size += len(data)
 
     def pending(self) -> Append:
         """What is to be written now, with all that the append before carried if that came to nothing."""

@@ -10,7 +10,7 @@ import msgspec
 from kedge.base import codec
 from kedge.base.errors import StoreDamaged, StoreError
 from kedge.base.limits import DEFAULT_LIMITS, Limits
-from kedge.flow.events import Event, RunResumed, RunStarted, StepExpanded, decode_event
+from kedge.flow.events import Event, Forked, RunResumed, RunStarted, StepExpanded, decode_event
 from kedge.flow.evolve import evolve
 from kedge.flow.program import compile_plan
 from kedge.flow.state import RunState
@@ -20,6 +20,8 @@ from kedge.plan.model import Plan
 from kedge.plan.tools import Catalog, Effect
 
 _RESTS = (RunStatus.WAITING, RunStatus.PAUSED)
+_BETWEEN = (RunResumed, Forked)
+"""Nobody drove the run before them."""
 
 
 class Folded(NamedTuple):
@@ -47,7 +49,7 @@ def fold(
     driven_ms, before_ms, rests = 0, 0, True
     for entry in entries:
         event = decode(run_id, entry)
-        if not rests and type(event) is not RunResumed:
+        if not rests and type(event) not in _BETWEEN:
             driven_ms += entry.at - before_ms
         before_ms = entry.at
         if state is None:

@@ -12,20 +12,23 @@ from kedge.base.errors import BadInput, NotFound, Refused
 from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow.approvals import refuse
-from kedge.flow.changes import Act
+from kedge.flow.changes import Act, changed
 from kedge.flow.conclude import conclude
 from kedge.flow.failing import fail
+from kedge.flow.input_question import settle_input
+from kedge.flow.plan_question import refused_plan
 from kedge.flow.state import Question, RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure
 from kedge.plan.findings import invalid
 from kedge.plan.model import Plan
+from kedge.plan.patch import Patch
 
 
 def answer(state: RunState, given: cmd.Answer) -> Act:
     """What follows from the answer; BadInput or Refused if it is none."""
     question = _open_question(state, given)
-    rule = _ABOUT_A_STEP.get(question.asked.reason)
+    rule = _RULES.get(question.asked.reason)
     if rule is not None:
         return rule(state, given, question)
     limit = _raised_limit(state, question, given) if given.answer == "raise" else None
@@ -162,8 +165,46 @@ def _settle_failure(state: RunState, given: cmd.Answer, question: Question) -> A
     return act
 
 
-_ABOUT_A_STEP: dict[str, Callable[[RunState, cmd.Answer, Question], Act]] = {
+def _settle_plan(state: RunState, given: cmd.Answer, question: Question) -> Act:
+    follow = _edited_plan(state, given) if given.answer == "approve" else refused_plan(state, given)
+    answered = ev.QuestionAnswered(
+        question=given.question, answer=given.answer, by=given.by, reason=given.reason
+    )
+
+    def act(turn: Turn) -> None:
+        turn.emit(answered)
+        follow(turn)
+
+    return act
+
+
+def _edited_plan(state: RunState, given: cmd.Answer) -> Act:
+    """The plan is approved, as it is or with a patch of the person's own."""
+    edit = changed(state, _patch(given.value), "answer", given.by) if given.value is not None else None
+
+    def act(turn: Turn) -> None:
+        if edit is not None:
+            edit(turn)
+        turn.emit(ev.PlanApproved(version=turn.state.version, by=given.by))
+
+    return act
+
+
+def _patch(value: Any) -> Patch:
+    try:
+        return msgspec.convert(value, Patch, from_attributes=True)
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            f"a plan is changed by a patch, and this is none: {error}",
+            code="edited_plan", allowed=Patch.__struct_fields__,
+            remedy="give a patch, or nothing to approve the plan as it is",
+        ) from None  # fmt: skip
+
+
+_RULES: dict[str, Callable[[RunState, cmd.Answer, Question], Act]] = {
     "in_doubt": _settle_doubt,
     "approval": _settle_approval,
     "failed": _settle_failure,
+    "plan": _settle_plan,
+    "input": settle_input,
 }

@@ -77,7 +77,9 @@ def way_back(state: RunState, number: int, why: str) -> tuple[Patch, list[str]]:
     removable = [path for path in wanted.remove if not list(_fixed(state, path, "removed"))]
     running = [path for path in wanted.remove if _is_running(state, path)]
     change = {
-        path: fields for path, fields in wanted.change.items() if not list(_fixed(state, path, "changed"))
+        path: fields
+        for path, fields in wanted.change.items()
+        if fields.keys() <= _HARMLESS_FIELDS or not list(_fixed(state, path, "changed"))
     }
     staying = [path for path in wanted.remove if path not in {*removable, *running}]
     patch = msgspec.structs.replace(

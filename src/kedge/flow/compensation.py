@@ -111,7 +111,7 @@ def rounds_done(step: StepState, *, done: bool = False) -> list[int]:
 
 def rounds_left(state: RunState, step: StepState, *, done: bool = False) -> list[int]:
     """Those of them that are not undone yet."""
-    if step.node.undo is None:
+    if step.node.undo is None or step.path in state.borrowed:
         return []
     unfit = step.status is StepStatus.FAILED and step.path in state.unfit
     return [one for one in rounds_done(step, done=done or unfit) if not _is_undone(state, step, one)]
@@ -122,9 +122,10 @@ def _is_undone(state: RunState, step: StepState, round_: int) -> bool:
     return undo is not None and undo.status is StepStatus.DONE
 
 
-def stays(step: StepState) -> bool:
-    """It had effects, and nothing undoes them."""
-    return step.node.undo is None and step.node.effect in ("idempotent", "effect") and bool(rounds_done(step))
+def stays(state: RunState, step: StepState) -> bool:
+    """It had effects, and nothing undoes them here."""
+    kept = step.node.undo is None or step.path in state.borrowed
+    return kept and step.node.effect in ("idempotent", "effect") and bool(rounds_done(step))
 
 
 def is_open(step: StepState) -> bool:
@@ -134,7 +135,7 @@ def is_open(step: StepState) -> bool:
 
 def is_there_anything(state: RunState, wanted: Iterable[StepState]) -> bool:
     """Something to undo, or to tell that it cannot be."""
-    return any(is_open(step) or stays(step) or rounds_left(state, step) for step in wanted)
+    return any(is_open(step) or stays(state, step) or rounds_left(state, step) for step in wanted)
 
 
 def under_way(step: StepState) -> bool:
@@ -178,7 +179,9 @@ def not_undone(state: RunState) -> dict[str, str]:
 
 
 def _why_not(state: RunState, step: StepState) -> str:
-    if stays(step):
+    if stays(state, step):
+        if state.forked_from is not None and step.path in state.borrowed:
+            return f"run {state.forked_from[0]} did it"
         return f"nothing undoes {step.node.step.tool}"
     if step.status is StepStatus.IN_DOUBT:
         undoes = "there is anything to undo" if is_open(step) else f"{step.node.step.tool} had its effect"

@@ -15,8 +15,10 @@ from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
 from kedge.flow.approvals import ask_person
+from kedge.flow.branching import branch_off, edit
 from kedge.flow.conclude import conclude, succeed
 from kedge.flow.failing import ask_what_to_do, backoff_s, fail, question_id
+from kedge.flow.input_question import ask_for_inputs
 from kedge.flow.names import render_args
 from kedge.flow.state import RunState, StepState
 from kedge.flow.steer import steer
@@ -53,6 +55,8 @@ def decide(turn: Turn, given: inp.Input) -> None:
             _resumed(turn, given)
         case inp.Salvaged():
             _salvaged(turn, given)
+        case inp.Branched():
+            _branched(turn, given)
         case inp.Ticked():
             pass  # time itself is the message: `due` looks at the timers
         case _:
@@ -194,19 +198,35 @@ def _ask_about_tools(turn: Turn, changed: Mapping[str, str]) -> None:
 def _ask_anew(turn: Turn, step: StepState) -> None:
     if step.status is StepStatus.IN_DOUBT:
         _ask_about(turn, step, _LOST)
-    elif step.held:
+    elif step.held and step.outcome is None:
         ask_what_to_do(turn, step, step.error.message if step.error is not None else _LOST)
     elif step.status is StepStatus.WAITING and step.awaits == "approval":
         ask_person(turn, step, render_args(turn.state, step) if step.node.calls else b"{}")
 
 
-def _salvaged(turn: Turn, given: inp.Salvaged) -> None:
-    """Of what has effects and is not known to be done, nothing may start before somebody has looked."""
+def _ask_what_is_not_asked(turn: Turn) -> None:
+    """The cut may have gone between what happened and its question."""
     state = turn.state
     asked = {question.asked.path for question in state.questions.values() if question.open}
     for step in (*state.steps.values(), *state.undos.values()):
         if step.path not in asked:
-            _ask_anew(turn, step)  # the cut may have gone between what happened and its question
+            _ask_anew(turn, step)
+    ask_for_inputs(turn)
+
+
+def _branched(turn: Turn, given: inp.Branched) -> None:
+    branch_off(turn, given)
+    if given.lost:
+        _salvaged(turn, inp.Salvaged(given.lost))
+    else:
+        _ask_what_is_not_asked(turn)
+    edit(turn, given)
+
+
+def _salvaged(turn: Turn, given: inp.Salvaged) -> None:
+    """Of what has effects and is not known to be done, nothing may start before somebody has looked."""
+    state = turn.state
+    _ask_what_is_not_asked(turn)
     open_ones = [
         step.path
         for step in state.root.steps

@@ -17,9 +17,12 @@ from kedge.flow.closing import close
 from kedge.flow.conclude import conclude
 from kedge.flow.decide import ask_limit, doubt_first
 from kedge.flow.failing import fail
+from kedge.flow.input_question import awaits_input
 from kedge.flow.names import bytes_of, fill_hole, render_args, resolver
+from kedge.flow.plan_question import ask_for_plan
 from kedge.flow.program import Node
 from kedge.flow.render import Args
+from kedge.flow.reuse import reuse
 from kedge.flow.state import RunState, StepState, Undo
 from kedge.flow.turn import Turn
 from kedge.flow.undoing import end_run, finish, is_over
@@ -68,7 +71,11 @@ def due(turn: Turn, gate: Gate) -> None:
 def _advance(turn: Turn, gate: Gate) -> None:
     """To the fixed point."""
     state = turn.state
-    if state.end is not None or state.paused or state.blocked_by:
+    if state.end is not None:
+        return
+    if state.paused or state.blocked_by:
+        if state.unapproved and not state.ending:
+            ask_for_plan(turn)
         return
     if state.timers:
         _wake(turn)
@@ -226,6 +233,8 @@ def _look_at(turn: Turn, step: StepState) -> None:
     if step.reason == "not_needed":
         turn.emit(ev.StepSkipped(path=step.path, reason="not_needed", because=(_target_id(step),)))
         return
+    if state.missing and awaits_input(turn, step):
+        return
     try:
         if step.items is not None or (step.inner is not None and not step.wake_at):
             _start_again(turn, step)
@@ -345,6 +354,8 @@ def _too_large(state: RunState, size: int) -> BadInput:
 
 
 def _fail(turn: Turn, step: StepState, error: BadInput) -> None:
+    if turn.state.missing and awaits_input(turn, step):
+        return  # that is what is wrong with it
     category = "limit" if error.code == "args_bytes" else "invalid_input"
     failure = Failure(category=category, code=error.code, message=str(error), classified=True, not_done=True)
     fail(turn, step, failure)
@@ -406,6 +417,10 @@ def _start(turn: Turn, step: StepState) -> bool:
     try:
         raw = render_args(turn.state, step)
         if step.node.ask is not None or turn.state.asks:
+            if turn.state.missing and awaits_input(turn, step):
+                return False
+            if turn.state.kept and reuse(turn, step, raw):
+                return False
             allowed = _allowed(turn, step, raw)
             if allowed is None:
                 return False

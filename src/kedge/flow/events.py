@@ -67,6 +67,13 @@ class PlanAdopted(Event, tag="PlanAdopted"):
     """Each tool that the plan did not use before, as it was then."""
 
 
+class PlanApproved(Event, tag="PlanApproved"):
+    """A person wants the run to follow this plan: they said so, or it is their own change of such a plan."""
+
+    version: int
+    by: str = ""
+
+
 class CommandTaken(Event, tag="CommandTaken"):
     """Somebody asked something of the run, and it is done or under way. What follows has its own events."""
 
@@ -114,6 +121,46 @@ class RunResumed(Event, tag="RunResumed"):
 
     retry_failed: bool = False
     changed_tools: tuple[str, ...] = ()
+
+
+class Forked(Event, tag="Forked"):
+    """Up to here it is the log of another run. From here on this run goes its own way.
+
+    What was in flight there is ready again; an end, a pause and a cancelling are taken back.
+    """
+
+    run: str
+    """The run that it branched off."""
+    seq: int
+    """Its last event that the two have in common."""
+    by: str = ""
+    settings: RunSettings | None = None
+    """How it is to be driven, where that is to be otherwise."""
+    anew: bool = False
+    """Every call is to be made, whatever it came to in the other run."""
+
+
+class ResultKept(Event, tag="ResultKept"):
+    """What a call came to in the run that this one branched off, after that. It need not be made again."""
+
+    source: str
+    """Where it came to that: `run@seq`."""
+    path: str
+    tool: str
+    definition: str
+    """Hash of the tool as it was."""
+    args_hash: str
+    generation: int = 0
+    iteration: int = 0
+    result: Raw = NONE
+    blob: Blob | None = None
+
+
+class ResultReused(Event, tag="ResultReused"):
+    """The step comes to a kept result: no call is made for it."""
+
+    path: str
+    source: str
 
 
 AGAIN = "again"
@@ -192,7 +239,7 @@ class StepWaiting(Event, tag="StepWaiting"):
     path: str
     until: Whole
     """When it is over; 0 for what no time ends."""
-    reason: Literal["sleep", "delay", "signal", "approval"] = "sleep"
+    reason: Literal["sleep", "delay", "signal", "approval", "input"] = "sleep"
     signal: str = ""
     """Name of the signal that it waits for."""
 
@@ -262,12 +309,15 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     """Somebody has to decide before this part of the run goes on."""
 
     question: str
-    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "salvaged"]
-    """salvaged: what is lost of the log may hold calls with effects."""
+    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "salvaged", "plan", "input"]
+    """salvaged: what is lost of the log may hold calls with effects; plan: nothing starts before a person
+    wants it; input: it was not given."""
     text: str
     options: tuple[str, ...]
     path: str = ""
     limit: str = ""
+    input: str = ""
+    """The input that is asked for."""
     used: float = 0.0
     """How much of the limit is used."""
     tools: dict[str, str] = {}
@@ -289,7 +339,8 @@ class QuestionAnswered(Event, tag="QuestionAnswered"):
     answer: str
     by: str = ""
     result: Raw = NONE
-    """With the answer `done`: what the step's result is taken to be. With `approve`: other arguments."""
+    """With the answer `done`: what the step's result is taken to be. With `approve`: other arguments. With
+    `give`: the input."""
     blob: Blob | None = None
     """The same, where it is large."""
     reason: str = ""
@@ -361,12 +412,16 @@ class RunEnded(Event, tag="RunEnded"):
 AnyEvent = (
     RunStarted
     | PlanAdopted
+    | PlanApproved
     | CommandTaken
     | CommandRefused
     | SignalReceived
     | SignalTaken
     | Reopened
     | RunResumed
+    | Forked
+    | ResultKept
+    | ResultReused
     | StepStarted
     | StepSucceeded
     | RoundEnded

@@ -17,6 +17,9 @@ import msgspec
 from kedge.base.errors import InternalError
 from kedge.flow import events as ev
 from kedge.flow.adopt import follow
+from kedge.flow.branch import forked, result_kept, take_kept
+from kedge.flow.consent import plan_approved, want_consent
+from kedge.flow.missing import input_given, note_missing
 from kedge.flow.questions import closed, opened, void
 from kedge.flow.reopen import go_on_inside, reopen, reopen_step
 from kedge.flow.scopes import open_inner, open_scope
@@ -72,10 +75,12 @@ def _stored(raw: ev.Raw, blob: Blob | None) -> Stored | None:
 
 def _run_started(state: RunState, event: ev.RunStarted) -> None:
     state.started_at = state.at
-    state.inputs = bytes(event.inputs)
+    state.inputs = state.inputs_at_start = bytes(event.inputs)
     state.tools.update(event.tools)
     state.settings = event.settings
-    state.asks = event.settings.ask in ("effects", "every_step")
+    state.look_at_calls()
+    if event.settings.ask != "never":  # somebody is there to ask
+        note_missing(state)
 
 
 def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
@@ -89,6 +94,7 @@ def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
     state.versions.append(
         Version(event.version, state.plan, event.plan, state.at, state.seq, event.cause, event.by, event.why)
     )
+    want_consent(state)
 
 
 def _command_taken(state: RunState, event: ev.CommandTaken) -> None:
@@ -175,6 +181,13 @@ def _step_succeeded(state: RunState, event: ev.StepSucceeded) -> None:
     settle(state, step, _DONE)
 
 
+def _result_reused(state: RunState, event: ev.ResultReused) -> None:
+    _move(state, event)
+    state.running += 1  # until its success, which follows at once
+    state.borrowed.add(event.path)
+    take_kept(state, event.source)
+
+
 def _round_ended(state: RunState, event: ev.RoundEnded) -> None:
     step = _move(state, event)
     value: Stored = event.blob or bytes(event.result)
@@ -184,7 +197,8 @@ def _round_ended(state: RunState, event: ev.RoundEnded) -> None:
         step.rounds = [value]
     else:
         step.rounds.append(value)
-    _span(step, state.at, "done")
+    if step.attempt:  # else no call was made for it
+        _span(step, state.at, "done")
     step.iteration = event.iteration + 1
     step.attempt = 0
     step.approved, step.given = "", None
@@ -233,6 +247,8 @@ def _step_waiting(state: RunState, event: ev.StepWaiting) -> None:
         _listen(state, step, event.signal)
     elif event.reason == "approval":
         step.awaits = "approval"
+    elif event.reason == "input":
+        step.awaits = "input"
 
 
 def _sleep_until(state: RunState, step: StepState, at: int) -> None:
@@ -356,6 +372,9 @@ def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
     match asked.reason:
         case "approval" if event.answer == "approve":
             _approve(state, asked, event)
+        case "input":
+            if event.answer == "give":
+                input_given(state, asked.input, bytes(event.result))
         case "limit" if event.answer == "raise" and event.limit is not None:
             state.extend(asked.limit, event.limit)
         case "limit":
@@ -389,12 +408,16 @@ def _limit_reached(state: RunState, event: ev.LimitReached) -> None:
 HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.RunStarted: _run_started,
     ev.PlanAdopted: _plan_adopted,
+    ev.PlanApproved: plan_approved,
     ev.CommandTaken: _command_taken,
     ev.CommandRefused: _command_refused,
     ev.SignalReceived: _signal_received,
     ev.SignalTaken: _signal_taken,
     ev.Reopened: _reopened,
     ev.RunResumed: _run_resumed,
+    ev.Forked: forked,
+    ev.ResultKept: result_kept,
+    ev.ResultReused: _result_reused,
     ev.RunPaused: _run_paused,
     ev.RunUnpaused: _run_unpaused,
     ev.RunCancelling: _run_cancelling,

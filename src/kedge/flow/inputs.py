@@ -6,13 +6,16 @@ the attempt began, so what a forgotten attempt says later is never taken for a n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from kedge.flow.commands import Command
+from kedge.flow.events import ResultKept
+from kedge.flow.settings import RunSettings
 from kedge.flow.usage import Usage
 from kedge.flow.words import Blob, Failure
+from kedge.plan.patch import Patch
 
 
 class Returned(msgspec.Struct, gc=False):
@@ -72,6 +75,24 @@ class Salvaged(msgspec.Struct, gc=False):
     """What is not there any more, as a sentence."""
 
 
+class Branched(msgspec.Struct, gc=False, kw_only=True):
+    """All events so far are those of another run, which goes its own way: this is a fork of it."""
+
+    run: str
+    seq: int
+    """Its last event that the two have in common."""
+    kept: Sequence[ResultKept] = ()
+    """What its calls came to after that."""
+    anew: bool = False
+    """Make every call, whatever it came to there."""
+    patch: Patch | None = None
+    """What is to be otherwise in the plan."""
+    settings: RunSettings | None = None
+    by: str = ""
+    lost: str = ""
+    """What is not known of the other run, as a sentence: its log was damaged after that event."""
+
+
 class Exhausted(msgspec.Struct, gc=False):
     """The driver measured that a limit of the run is used up."""
 
@@ -79,4 +100,4 @@ class Exhausted(msgspec.Struct, gc=False):
     value: float
 
 
-Input = Returned | Raised | Reported | Used | Ticked | Resumed | Salvaged | Command | Exhausted
+Input = Returned | Raised | Reported | Used | Ticked | Resumed | Salvaged | Branched | Command | Exhausted

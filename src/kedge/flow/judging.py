@@ -16,16 +16,24 @@ from kedge.plan.expr import Expression, evaluate_condition
 
 
 def found_wanting(turn: Turn, step: StepState, raw: bytes) -> Failure | None:
-    """Why what came back will not do; None if it will."""
+    """Why what came back will not do; None if it will. Its quality is told where the log would not know."""
+    failure, quality = judged(turn.state, step, raw)
+    if quality is not None:
+        turn.emit(ev.FeedbackGiven(path=step.path, quality=quality))
+    return failure
+
+
+def judged(state: RunState, step: StepState, raw: bytes) -> tuple[Failure | None, float | None]:
+    """Why a result would not do, None if it would; and its quality as the step says how to find it."""
     node = step.node
     failure = None
     if node.step.output is not None:
         failure = _misfit(node.step.output, raw)
     if failure is None and node.expect is not None:
-        failure = _unmet(turn.state, step, node.expect, raw)
+        failure = _unmet(state, step, node.expect, raw)
     if failure is None and (node.quality is not None or node.step.quality_min is not None):
-        failure = _too_poor(turn, step, raw)
-    return failure
+        return _too_poor(state, step, raw)
+    return failure, None
 
 
 def form_quality(node: Node, value: Any) -> float:
@@ -59,24 +67,24 @@ def _unmet(state: RunState, step: StepState, expect: Expression, raw: bytes) -> 
     return None if met else _permanent(text, code="expect_not_met")
 
 
-def _too_poor(turn: Turn, step: StepState, raw: bytes) -> Failure | None:
-    """The quality as the step says how to find it, else by its form; told where the log would not know it."""
-    node = step.node
+def _too_poor(state: RunState, step: StepState, raw: bytes) -> tuple[Failure | None, float | None]:
+    """The quality as the step says how to find it, else by its form."""
+    node, measured = step.node, None
     if node.quality is None:
         quality = form_quality(node, decode(raw))
     else:
         try:
-            quality = _measured(node.quality, step, turn.state, raw)
+            quality = measured = _measured(node.quality, step, state, raw)
         except BadInput as error:
-            return Failure(
+            failure = Failure(
                 category="invalid_input", code=error.code, message=f"quality: {error}", classified=True
             )
-        turn.emit(ev.FeedbackGiven(path=step.path, quality=quality))
+            return failure, None
     least = node.step.quality_min
     if least is None or quality >= least:
-        return None
+        return None, measured
     text = f"the result has quality {quality:.3g}, {least:.3g} is the least"
-    return _permanent(text, code="quality_low")
+    return _permanent(text, code="quality_low"), measured
 
 
 def _measured(quality: Expression, step: StepState, state: RunState, raw: bytes) -> float:

@@ -6,7 +6,9 @@ from kedge.flow.events import QuestionAsked
 from kedge.flow.state import Question, RunState
 
 ABOUT_A_STEP = frozenset({"in_doubt", "approval", "failed"})
-"""Reasons for which one step waits. For all others nothing in the run starts."""
+"""Reasons for which one step waits. For most others nothing in the run starts."""
+HOLDS_UP_NOTHING = frozenset({"input"})
+"""Only those that read it wait."""
 VOID = "void"
 """What stands for the answer to a question that means nothing any more."""
 
@@ -16,7 +18,7 @@ def opened(state: RunState, asked: QuestionAsked) -> None:
     if asked.reason in ABOUT_A_STEP:
         void(state, asked.path)
         state.asked_about[asked.path] = asked.question
-    else:
+    elif asked.reason not in HOLDS_UP_NOTHING:
         state.blocked_by += 1
     state.questions[asked.question] = Question(asked, state.at)
     state.open_questions += 1
@@ -31,7 +33,7 @@ def closed(state: RunState, id_: str, answer: str, by: str) -> QuestionAsked:
     state.open_questions -= 1
     if question.asked.reason in ABOUT_A_STEP:
         state.asked_about.pop(question.asked.path, None)
-    else:
+    elif question.asked.reason not in HOLDS_UP_NOTHING:
         state.blocked_by -= 1
     return question.asked
 

@@ -14,14 +14,19 @@ from kedge.flow.words import Outcome, StepStatus
 
 
 def reopen(state: RunState) -> None:
-    """Take back the end."""
+    """Take back the end, and all that came to nothing."""
+    take_back_end(state)
+    _reopen_scope(state, state.root)
+
+
+def take_back_end(state: RunState) -> None:
+    """The run goes on, with its steps as they are."""
     state.end = None
     state.error = None
     state.cancelling = False
     state.stopped_by = ""
     state.idle_ms += state.at - state.ended_at
     state.ended_at = 0
-    _reopen_scope(state, state.root)
 
 
 def reopen_step(state: RunState, step: StepState) -> None:

@@ -172,6 +172,8 @@ class RunResult:
         """Which version of the plan it followed at the end; 1 is the first."""
         self.versions = tuple(state.versions)
         """Every plan it has followed: number, plan, when, what led to it, who wanted it and why."""
+        self.forked_from = state.forked_from
+        """The run that it branched off and the last event that both have; None if it is no fork."""
         self.steps = StepResults(state)
         """What became of each step, by path: `result.steps["outer[3]/inner"]`."""
         self.feedback = Feedbacks(state)
@@ -217,6 +219,12 @@ class RunResult:
         if self.state.ended:
             return {}  # nobody can answer them any more
         return {id_: q.asked for id_, q in self.state.questions.items() if q.open}
+
+    def brief(self, question: str) -> str:
+        """A question with what a person needs to answer it: arguments, effect, what was done before."""
+        from kedge.flow.brief import question_brief  # for people
+
+        return question_brief(self.state, self.state.questions[question].asked)
 
     @property
     def undone(self) -> tuple[str, ...]:

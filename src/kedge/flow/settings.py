@@ -8,7 +8,7 @@ import msgspec
 
 from kedge.base.errors import BadInput
 
-Ask = Literal["never", "effects", "every_step"]
+Ask = Literal["never", "plan", "effects", "every_step"]
 ASKS: tuple[Ask, ...] = get_args(Ask)
 Undo = Literal["never", "failure"]
 UNDOS: tuple[Undo, ...] = get_args(Undo)
@@ -18,8 +18,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Settings of one run."""
 
     ask: Ask = "never"
-    """What a person is asked before, though the plan does not say so: nothing, each call that changes
-    something outside, or each call."""
+    """What a person is asked before, though the plan does not say so: nothing, the plan as a whole, each
+    call that changes something outside, or each call."""
     undo: Undo = "never"
     """When what it did is undone by itself: never, or when it fails."""
     quality_threshold: float = 0.7
@@ -40,3 +40,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def asking(self, ask: Ask) -> RunSettings:
         """The same, and asking for that too if it is more than nothing."""
         return self if ask == "never" else msgspec.structs.replace(self, ask=ask)
+
+    @property
+    def asks_about_calls(self) -> bool:
+        """Somebody is asked before calls for which the plan asks nobody."""
+        return self.ask in ("effects", "every_step")

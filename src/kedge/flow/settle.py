@@ -159,14 +159,14 @@ def is_movable(step: StepState) -> bool:
     """It has not begun: what it waits for can still be another thing."""
     if step.owner is not None or step.inner is not None or step.items is not None:
         return False
-    asks = step.status is StepStatus.WAITING and step.awaits == "approval"
+    asks = step.status is StepStatus.WAITING and step.awaits in ("approval", "input")
     return asks or (step.status in (_PENDING, _READY) and step.reason != "not_needed")
 
 
 def hold_back(state: RunState, steps: list[StepState]) -> None:
     """The opposite of unblocking: what was about to start, to be looked at or approved, is not any more."""
     for step in steps:
-        if step.awaits == "approval":
+        if step.awaits in ("approval", "input"):
             void(state, step.path)
             step.awaits = ""
             step.wake_at = 0

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from kedge.base.codec import decode
 from kedge.base.errors import InternalError, NotFound
 from kedge.base.limits import DEFAULT_LIMITS, Limits
-from kedge.flow.events import CompensationStarted, QuestionAsked, Raw, RunEnded, ToolMark
+from kedge.flow.events import CompensationStarted, QuestionAsked, Raw, ResultKept, RunEnded, ToolMark
 from kedge.flow.program import Node, Program, Scope
 from kedge.flow.settings import RunSettings
 from kedge.flow.usage import Told, Usage
@@ -88,7 +88,7 @@ class StepState:
         self.ended_seq = 0
         """Number of the event that ended it: which of two came last, also within one millisecond."""
         self.wake_at = 0
-        self.awaits: Literal["", "signal", "approval"] = ""
+        self.awaits: Literal["", "signal", "approval", "input"] = ""
         """While it waits: for something from outside, which no time brings."""
         self.approved = ""
         """What a person has approved, as a hash."""
@@ -272,10 +272,24 @@ class RunState:
         self.run_id = run_id
         self.program = program
         self.inputs = inputs
+        self.inputs_at_start = inputs
+        """Those that were given then; others may have been asked for."""
+        self.missing: dict[str, None] = {}
+        """Names of inputs that somebody is asked for. Steps that read one wait."""
+        self.end_waits = False
+        """What the run comes to reads one too."""
         self.limits = limits
         self.settings = RunSettings()
         self.asks = False
-        """The settings ask before calls for which the plan does not."""
+        """Each call is looked at before it is made: the settings may ask about it, or it is done already."""
+        self.forked_from: tuple[str, int] | None = None
+        self.borrowed: set[str] = set()
+        """Steps of a fork whose calls the other run made: what they did is not this run's to undo."""
+        """The run that it branched off, and the last event that both have."""
+        self.kept: dict[str, ResultKept] = {}
+        """Of a fork: by where they come from, results of calls that need not be made again."""
+        self.kept_for: dict[tuple[str, str, str], list[str]] = {}
+        """Those, by tool, definition and hash of the arguments."""
         self.at = 0
         """Time of the last event, in ms."""
         self.seq = 0
@@ -296,6 +310,10 @@ class RunState:
         """Limits that a person raised."""
         self.versions: list[Version] = []
         """Every plan it has followed, the first one first."""
+        self.approved: tuple[int, str] | None = None
+        """Number and hash of the plan that a person has approved last, where that is asked for."""
+        self.unapproved = ""
+        """Hash of the plan, while nothing starts because nobody has approved it yet."""
         self.commands: dict[str, str] = {}
         """By key, what became of each command: empty if it was taken, else why not."""
         self.tools: dict[str, ToolMark] = {}
@@ -392,6 +410,10 @@ class RunState:
         self.max_calls = self.limit("calls")
         self.max_journal_bytes = self.limit("journal_bytes")
 
+    def look_at_calls(self) -> None:
+        """Whether a call may not simply be made. For `evolve` only."""
+        self.asks = self.settings.asks_about_calls or bool(self.kept or self.missing)
+
     def limit(self, name: str) -> float:
         """A limit in force: what a person raised it to, or the tighter of engine's and plan's."""
         raised = self.extended.get(name)
@@ -444,7 +466,8 @@ class RunState:
     def is_over(self, owner: StepState | None) -> bool:
         """All in `owner` (None: in the run) is settled; what it comes to is to be said."""
         if owner is None:  # it does not end before what is being undone is
-            return self.root.open == 0 and (self.undoing is None or self.undoing.told)
+            undone = self.undoing is None or self.undoing.told
+            return self.root.open == 0 and not self.end_waits and undone
         if owner.status is not StepStatus.RUNNING:
             return False
         if owner.items is not None:

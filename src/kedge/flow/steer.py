@@ -15,6 +15,7 @@ from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow.answers import answer
 from kedge.flow.changes import Act, changed, rolled_back
+from kedge.flow.plan_question import own_change
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.undoing import compensate, refuse_meanwhile, rolled_back_undone
@@ -48,7 +49,10 @@ def steer(turn: Turn, command: cmd.Command) -> None:
         raise
     if command.key:
         turn.emit(ev.CommandTaken(key=command.key, command=word, by=command.by, role=command.role))
-    act(turn)
+    if command.role == "person":
+        own_change(turn, act, command.by)
+    else:
+        act(turn)
 
 
 def _emits(*events: ev.Event) -> Act:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from kedge.base.errors import InternalError
 from kedge.flow.events import (
     Event,
+    ResultReused,
     RetryScheduled,
     RoundEnded,
     StepCancelled,
@@ -34,6 +35,7 @@ _S = StepStatus
 
 TABLE: dict[type[Event], dict[StepStatus, StepStatus]] = {
     StepStarted: {_S.READY: _S.RUNNING, _S.WAITING: _S.RUNNING},
+    ResultReused: {_S.READY: _S.RUNNING, _S.WAITING: _S.RUNNING},  # no call: its success follows at once
     StepExpanded: {_S.READY: _S.RUNNING},
     StepSucceeded: {_S.RUNNING: _S.DONE, _S.WAITING: _S.DONE, _S.IN_DOUBT: _S.DONE},
     RoundEnded: {_S.RUNNING: _S.WAITING, _S.WAITING: _S.WAITING, _S.IN_DOUBT: _S.WAITING},

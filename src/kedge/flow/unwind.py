@@ -97,7 +97,7 @@ def _mark(state: RunState, step: StepState) -> None:
 
 def _begin(state: RunState, undoing: Undoing, step: StepState) -> bool:
     """Begin to undo one call; False if there is nothing to do, or nothing more."""
-    if stays(step):
+    if stays(state, step):
         undoing.kept.add(step)
         return False
     if is_open(step):

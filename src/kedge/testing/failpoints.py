@@ -111,6 +111,8 @@ PLACES: dict[str, str] = {
     "control.resume.read": "its log is read",
     "control.resume.folded": "its log is added up",
     "control.resume.put": "it is driven; it does not know that it was taken up",
+    "control.fork.claimed": "the id of a fork is claimed, nothing of it is there",
+    "control.fork.written": "a fork is on disk, nobody drives it",
     "control.retired": "a run that has ended is given back",
     "control.delete.before": "a run is about to be deleted",
     "control.prune.chosen": "one more run is about to be forgotten",

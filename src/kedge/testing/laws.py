@@ -34,7 +34,11 @@ def check_laws(state: RunState) -> None:
     _same("done", state.done, sum(s.status is StepStatus.DONE for s in steps.values()))
     open_ones = [q for q in state.questions.values() if q.open]
     _same("open questions", state.open_questions, len(open_ones))
-    _same("blocked by", state.blocked_by, sum(not q.asked.path for q in open_ones))
+    _same(
+        "blocked by",
+        state.blocked_by,
+        sum(not q.asked.path and not q.asked.input for q in open_ones) + bool(state.unapproved),
+    )
     _same(
         "asked about",
         state.asked_about,
@@ -145,7 +149,7 @@ def _check_scope(state: RunState, scope: ScopeState) -> None:
             if one.status is StepStatus.WAITING and one.awaits == "signal":
                 if one not in state.listeners.get(one.signal, ()):
                     raise AssertionError(f"{one.path} will never hear {one.signal!r}")
-            elif one.status is StepStatus.WAITING and one.awaits == "approval":
+            elif one.status is StepStatus.WAITING and one.awaits in ("approval", "input"):
                 continue  # `check_moves` looks whether somebody is asked
             elif one.status is StepStatus.WAITING and one.path not in in_frontier | timed:
                 raise AssertionError(f"{one.path} waits for no time")
@@ -179,7 +183,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
         "extended doubted open_questions blocked_by listening running calls retries total settled done "
-        "retired discoveries status undo_after unfit"
+        "retired discoveries status undo_after unfit forked_from borrowed kept asks approved unapproved missing "
+        "end_waits inputs"
     )
     return {
         "run": {name: getattr(state, name) for name in own.split()},

@@ -17,16 +17,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
-from kedge.base.codec import decode, encode
+import msgspec
+
+from kedge.base.codec import decode, digest, encode
 from kedge.base.errors import Category, InvalidPlan, KedgeError
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.checks import check
 from kedge.flow import inputs as inp
+from kedge.flow.afterwards import Afterwards
+from kedge.flow.branching import TAKEN
+from kedge.flow.changes import tools_of
 from kedge.flow.commands import KINDS, Command
 from kedge.flow.decide import decide
 from kedge.flow.due import due, next_wake
-from kedge.flow.events import AnyEvent, PlanAdopted, Raw, RunStarted, decode_event, encode_event, kind_of
+from kedge.flow.events import (
+    AnyEvent,
+    Raw,
+    RunStarted,
+    ToolMark,
+    decode_event,
+    encode_event,
+    kind_of,
+)
 from kedge.flow.evolve import evolve
+from kedge.flow.input_question import begin
 from kedge.flow.names import result_bytes
 from kedge.flow.program import Node, compile_plan
 from kedge.flow.result import RunResult
@@ -35,9 +49,11 @@ from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure
 from kedge.plan.model import Plan, Step
+from kedge.plan.patch import Patch
 from kedge.plan.tools import Catalog, Effect, ToolSpec
 from kedge.testing.laws import check_event, check_laws, check_moves, picture
 
+_encode_plan = msgspec.json.Encoder(order="deterministic").encode
 _ANY_ARGS: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
@@ -156,6 +172,7 @@ class Ring(Seen):
         self._gate = gate or Places()
         self._settings = settings or RunSettings()
         self.now_ms = 1_000
+        self._forks = 0
         self.blobs: dict[str, bytes] = {}
         self.log: list[tuple[bytes, int]] = []
         self.launched: list[tuple[str, Any]] = []
@@ -187,11 +204,23 @@ class Ring(Seen):
 
     def start(self) -> Self:
         """The run begins."""
+        used = tools_of(self.plan)
+        plan_id = digest(_encode_plan(self.plan))
         turn = Turn(self.state, self.now_ms)
-        turn.emit(
-            RunStarted(plan="p", goal=self.plan.goal, inputs=Raw(self._inputs), settings=self._settings)
+        begin(
+            turn,
+            RunStarted(
+                plan=plan_id,
+                goal=self.plan.goal,
+                inputs=Raw(self._inputs),
+                settings=self._settings,
+                tools={
+                    spec.name: ToolMark(spec.definition_hash, spec.effect)
+                    for spec in self._tools
+                    if spec.name in used
+                },
+            ),
         )
-        turn.emit(PlanAdopted(version=1, plan="p", cause="start"))
         return self._end(turn)
 
     def finish(self, path: str, value: Any = None, starts: int | None = None) -> Self:
@@ -250,6 +279,21 @@ class Ring(Seen):
         self._forget_calls()
         self.state, self._shadow = self._fold(), self._fold()
         return self.put(inp.Salvaged(f"What came after event {intact} is lost."), inp.Resumed())
+
+    def fork(self, at: int, patch: Patch | None = None, *, anew: bool = False) -> Self:
+        """Another run that branches off after event `at`, taken up: this ring holds it from now on."""
+        at += isinstance(decode_event(self.log[at - 1][0]), TAKEN)
+        known, name = Afterwards(self._new_state()), f"r{self._forks}"
+        for seq, (data, moment) in enumerate(self.log, 1):
+            known.fold(decode_event(data), moment, f"{name}@{seq}")
+            if seq == at:
+                known.branch_here()
+        self._forks += 1
+        del self.log[at:]
+        self._forget_calls()
+        self.state, self._shadow = self._fold(), self._fold()
+        kept = () if anew else known.results
+        return self.put(inp.Branched(run=name, seq=at, kept=kept, anew=anew, patch=patch), inp.Resumed())
 
     def resume(self, *, retry_failed: bool = False, changed_tools: Mapping[str, str] = {}) -> Self:
         """Another driver takes the run up."""

@@ -34,8 +34,8 @@ _REACHED = (ev.StepSucceeded, ev.StepFailed)
 _SETTLING = (ev.StepSucceeded, ev.StepFailed, ev.StepSkipped, ev.StepCancelled)
 _RUN_LEVEL = frozenset(
     {
-        ev.RunStarted, ev.PlanAdopted, ev.CommandTaken, ev.CommandRefused, ev.SignalReceived,
-        ev.RunResumed, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
+        ev.RunStarted, ev.PlanAdopted, ev.PlanApproved, ev.CommandTaken, ev.CommandRefused, ev.SignalReceived,
+        ev.RunResumed, ev.Forked, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
         ev.CompensationStarted, ev.CompensationEnded, ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered,
         ev.LimitReached,
     }
@@ -140,7 +140,7 @@ class Narrator:
             self._started_at = at
         elif isinstance(event, ev.PlanAdopted) and event.patch:
             self._follow(apply(self._plan, decode_patch(event.patch)))
-        elif isinstance(event, ev.RunResumed) and event.retry_failed and self._ended:
+        elif self._ended and (isinstance(event, ev.Forked) or getattr(event, "retry_failed", False)):
             self._reopen()
         elif isinstance(event, ev.RunEnded):
             told = [

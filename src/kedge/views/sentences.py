@@ -79,6 +79,8 @@ def _step_waiting(event: ev.StepWaiting, about: About) -> str:
     at_most = f", {wait} at most" if wait else ""
     if event.reason == "signal":
         return f"{about.name} waits for the signal {clean(event.signal, 80)!r}{at_most}"
+    if event.reason == "input":
+        return f"{about.name} waits for an input that was not given"
     if event.reason == "approval":
         return f"{about.name} waits for an approval{at_most}"
     return f"{about.name} waits for {wait}"
@@ -138,12 +140,18 @@ def _run_ended(event: ev.RunEnded, about: About) -> str:
 _SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
     ev.RunStarted: lambda e, a: f"Run {a.run_id} started: {clean(e.goal, 200)}",
     ev.PlanAdopted: _plan_adopted,
+    ev.PlanApproved: lambda e, _: f"Plan version {e.version} is approved{_by(e)}",
     ev.CommandTaken: lambda e, _: f"Command {clean(e.command, 40)} is taken{_by(e)}",
     ev.CommandRefused: _command_refused,
     ev.SignalReceived: lambda e, _: f"Signal {clean(e.name, 80)!r} came",
     ev.SignalTaken: lambda e, a: f"{a.name} takes the signal {clean(e.name, 80)!r}",
     ev.Reopened: lambda e, a: f"{a.name} is to be tried again{_by(e)}",
     ev.RunResumed: _run_resumed,
+    ev.Forked: lambda e, a: (
+        f"Run {a.run_id} branches off run {clean(e.run, 80)} after event {e.seq:,}{_by(e)}"
+    ),
+    ev.ResultKept: lambda e, a: f"{a.name}: its result {clean(e.source, 100)} is kept",
+    ev.ResultReused: lambda e, a: f"{a.name}: no call is made, it comes to {clean(e.source, 100)}",
     ev.StepStarted: _step_started,
     ev.StepSucceeded: lambda _, a: f"{a.name} done{_in(a)}{a.counted}",
     ev.RoundEnded: _round_ended,

@@ -469,7 +469,7 @@ def test_an_approval_shows_what_the_call_would_be_given_and_takes_other_argument
         "  - {id: b, wait: {signal: go}, after: [a]}\n"
     )
     told = kedge("run", "ask.yaml", "--run", "r", code=3).stdout
-    assert 'it would be given: {"text":"[1]"}' in told
+    assert 'With these arguments:\n  {"text":"[1]"}' in told
     assert "--value JSON" in told
     told = kedge("answer", "r", "q1", "approve", "--value", '{"text": "[2]"}', code=3).stdout
     assert "waits for the signal 'go'" in told

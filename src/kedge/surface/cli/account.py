@@ -24,6 +24,7 @@ def as_data(result: RunResult, again: str = "") -> dict[str, Any]:
         "run_id": result.run_id,
         "plan_id": result.plan_id,
         "version": result.version,
+        "forked_from": result.forked_from,
         "status": result.status,
         "ok": result.ok,
         "started_at": result.started_at,
@@ -114,10 +115,10 @@ def _tell_failures(screen: Screen, result: RunResult) -> None:
 def _tell_questions(screen: Screen, result: RunResult, again: str) -> None:
     for id_, asked in _open(result).items():
         where = f" (step {clean(asked.path)})" if asked.path else ""
-        screen.say(f"question {clean(id_)}{where}: {clean(asked.text, LINE_MAX)}", "yellow")
-        if asked.reason == "approval":
-            given = bytes(asked.args).decode() if asked.blob is None else f"{asked.blob.size:,} bytes"
-            screen.say(f"it would be given: {clean(given, LINE_MAX)}")
+        head, _, rest = result.brief(id_).partition("\n")
+        screen.say(f"question {clean(id_)}{where}: {clean(head, LINE_MAX)}", "yellow")
+        if rest:
+            screen.say(lines_of(rest, "  "))
         screen.say("answer with one of:")
         for command in answers(result.run_id, id_, asked.options, again):
             screen.say(f"  {clean(command, LINE_MAX)}")
@@ -127,6 +128,10 @@ def _tell_questions(screen: Screen, result: RunResult, again: str) -> None:
             screen.say("  (ask: about each call before it is made; go on: as if none of them was made)")
         elif asked.reason == "limit":
             screen.say("  (raise takes the new limit: --value NUMBER; without, it is doubled)")
+        elif asked.reason == "input":
+            screen.say("  (give takes the input: --value JSON)")
+        elif asked.reason == "plan":
+            screen.say("  (approve takes a patch of the plan: --value JSON)")
         elif asked.reason == "approval":
             screen.say("  (approve takes other arguments instead: --value JSON, all of them)")
     listeners = {} if result.state.ended else result.state.listeners

@@ -33,7 +33,14 @@ COMMANDS = {
         "kedge.surface.cli.salvage",
         "Tell what is intact of a damaged run, and go on from it in another store.",
     ),
-    "diff": ("kedge.surface.cli.plans", "Tell how two plans differ, and which is better."),
+    "diff": (
+        "kedge.surface.cli.plans",
+        "Tell how two plans differ, or two versions of a run's plan, and which is better.",
+    ),
+    "fork": (
+        "kedge.surface.cli.branches",
+        "Start a run that branches off another one after some event, and drive it.",
+    ),
     "schema": ("kedge.surface.cli.plans", "Print the JSON Schema of plans."),
     "tools": ("kedge.surface.cli.plans", "List the tools that plans can call."),
     "delete": ("kedge.surface.cli.lists", "Forget a run and everything that it wrote to the store."),

@@ -1,4 +1,4 @@
-"""Inputs of a plan as people type them."""
+"""Inputs and patches of a plan as people type them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from kedge import BadInput, NotFound, Plan
+from kedge import BadInput, NotFound, Patch, Plan
 from kedge.base.codec import UNREADABLE
 from kedge.plan.document import to_data
 from kedge.surface.cli.options import json_value
@@ -15,7 +15,7 @@ from kedge.surface.cli.options import json_value
 
 def inputs_of(plan: Plan, typed: tuple[str, ...], file: str | None) -> dict[str, Any]:
     """All inputs: those of the file, and over them those that were typed one by one."""
-    found = _from_file(file) if file is not None else {}
+    found = _inputs_file(file) if file is not None else {}
     for text in typed:
         name, equals, value = text.partition("=")
         if not equals or not name:
@@ -43,14 +43,8 @@ def _value(plan: Plan, name: str, text: str) -> Any:
     return json_value(text, f"--input {name} ({kind})")
 
 
-def _from_file(file: str) -> dict[str, Any]:
-    try:
-        raw = Path(file).read_bytes()
-    except FileNotFoundError:
-        raise NotFound("there is no such file", code="file_missing", where=file) from None
-    except OSError as error:
-        raise BadInput(f"cannot be read: {error.strerror}", code="file_unreadable", where=file) from None
-    data: Any = to_data(raw)
+def _inputs_file(file: str) -> dict[str, Any]:
+    data = _from_file(file)
     if not isinstance(data, dict):
         raise BadInput(
             "it does not hold a map of inputs",
@@ -59,3 +53,27 @@ def _from_file(file: str) -> dict[str, Any]:
             remedy="write one `name: value` per line",
         )
     return cast("dict[str, Any]", data)
+
+
+def patch_of(file: str) -> Patch:
+    """The patch of a plan that a file holds."""
+    try:
+        return msgspec.convert(_from_file(file), Patch)
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            f"it is no patch of a plan: {error}",
+            code="patch_file",
+            where=file,
+            allowed=Patch.__struct_fields__,
+            remedy="see `Patches` in docs/steering.md",
+        ) from None
+
+
+def _from_file(file: str) -> Any:
+    try:
+        raw = Path(file).read_bytes()
+    except FileNotFoundError:
+        raise NotFound("there is no such file", code="file_missing", where=file) from None
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror}", code="file_unreadable", where=file) from None
+    return to_data(raw)

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from kedge import BadInput, NotFound
-from kedge.assemble import Settings, read_settings
+from kedge.assemble import ASK_WORDS, Settings, read_settings
 from kedge.base.codec import UNREADABLE
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -29,16 +29,22 @@ tools_option = click.option(
 parallel_option = click.option(
     "--parallel", type=click.IntRange(min=1), metavar="N", help="Steps at the same time, at most."
 )
+ask_option = click.option(
+    "--ask", type=click.Choice(ASK_WORDS), help="What a person is asked before, besides what the plan says."
+)
 live_option = click.option(
     "--no-live", is_flag=True, help="Print a line for each event instead of repainting the screen."
 )
 
 
 def settings_of(
-    store: str | None = None, tools: tuple[str, ...] = (), parallel: int | None = None
+    store: str | None = None,
+    tools: tuple[str, ...] = (),
+    parallel: int | None = None,
+    ask: str | None = None,
 ) -> Settings:
     """The settings in force, with what was typed on top."""
-    return read_settings({"store": store, "tools": list(tools) or None, "parallel": parallel})
+    return read_settings({"store": store, "tools": list(tools) or None, "parallel": parallel, "ask": ask})
 
 
 def repeated(store: str | None, tools: tuple[str, ...]) -> str:

@@ -14,6 +14,7 @@ from kedge.surface.cli.exits import DONE
 from kedge.surface.cli.lists import in_engine
 from kedge.surface.cli.options import json_option, repeated, require_store, settings_of, store_option
 from kedge.surface.cli.screen import Screen
+from kedge.surface.cli.versions import tell_version, tell_versions
 
 Form = Literal["ascii", "mermaid", "timeline", "svg"]
 _WIDTH_MIN = 40
@@ -25,17 +26,19 @@ _WIDTH_MIN = 40
 @click.option("--mermaid", "form", flag_value="mermaid", help="A Mermaid diagram.")
 @click.option("--timeline", "form", flag_value="timeline", help="What ran when. For runs.")
 @click.option("--svg", "form", flag_value="svg", help="An SVG picture.")
+@click.option("--version", type=int, metavar="N", help="The plan of a run as it was in that version.")
+@click.option("--versions", is_flag=True, help="List the versions of a run's plan.")
 @store_option
 @json_option
-def show(what: str, form: Form, store: str | None, as_json: bool) -> int:  # noqa: FBT001
+def show(what: str, form: Form, version: int | None, store: str | None, **given: Any) -> int:
     """Draw a run or a plan.
 
     What is a file, or looks like the name of one, is a plan; everything else is the id of a run.
     """
-    screen, settings = Screen(as_json=as_json), settings_of(store)
+    screen, settings = Screen(as_json=given["as_json"]), settings_of(store)
     if Path(what).is_file() or what.endswith((".yaml", ".yml", ".json")) or "/" in what:
         plan = kedge.load(what, settings.bounds)
-        if as_json:
+        if screen.as_json:
             screen.raw(plan.dump("json") + "\n")
         else:
             _picture(screen, kedge.draw(plan, None, form, **_page(screen)))
@@ -45,7 +48,13 @@ def show(what: str, form: Form, store: str | None, as_json: bool) -> int:  # noq
 
     def ask(engine: Engine) -> None:
         result = engine.look(what)
-        if as_json:
+        if given["versions"]:
+            tell_versions(screen, result)
+        elif version is not None:
+            plan = tell_version(screen, result, version).plan
+            if not screen.as_json:
+                _picture(screen, kedge.draw(plan, None, form, **_page(screen)))
+        elif screen.as_json:
             screen.data(as_data(result, again))
         else:
             _picture(screen, kedge.draw(result.state.plan, result, form, **_page(screen)))

@@ -9,11 +9,13 @@ import click
 import kedge
 from kedge import Findings, InvalidPlan, Plan
 from kedge.api import unsupported
-from kedge.assemble import build_tools
+from kedge.assemble import Settings, build_tools
 from kedge.surface.cli.exits import BAD_INPUT, DONE
 from kedge.surface.cli.faults import finding_lines, findings_data
-from kedge.surface.cli.options import json_option, settings_of, tools_option
+from kedge.surface.cli.lists import in_engine
+from kedge.surface.cli.options import json_option, require_store, settings_of, store_option, tools_option
 from kedge.surface.cli.screen import LINE_MAX, Screen, lines_of
+from kedge.surface.cli.versions import version_of
 from kedge.views.text import clean
 
 
@@ -73,16 +75,23 @@ def _tell_findings(screen: Screen, plan: str, findings: Findings) -> None:
 
 
 @click.command()
-@click.argument("a", type=click.Path(), metavar="PLAN")
-@click.argument("b", type=click.Path(), metavar="PLAN")
+@click.argument("what", nargs=-1, required=True, metavar="PLAN PLAN | RUN VERSION VERSION")
+@store_option
 @json_option
-def diff(a: str, b: str, as_json: bool) -> int:  # noqa: FBT001
-    """Tell how two plans differ, and which is better.
+def diff(what: tuple[str, ...], store: str | None, as_json: bool) -> int:  # noqa: FBT001
+    """Tell how two plans differ, or two versions of a run's plan, and which is better.
 
     Steps are matched by id, never by position, so moving one is no difference.
     """
-    screen, limits = Screen(as_json=as_json), settings_of().bounds
-    comparison = kedge.compare(kedge.load(a, limits), kedge.load(b, limits), limits=limits)
+    screen, settings = Screen(as_json=as_json), settings_of(store)
+    limits = settings.bounds
+    if len(what) == 2:
+        one, other = (kedge.load(file, limits) for file in what)
+    elif len(what) == 3:
+        one, other = _versions(settings, what[0], what[1:])
+    else:
+        raise click.UsageError("name two plans, or a run and two versions of its plan")
+    comparison = kedge.compare(one, other, limits=limits)
     if as_json:
         screen.data(comparison.to_dict() | {"same": comparison.same})
         return DONE
@@ -94,6 +103,15 @@ def diff(a: str, b: str, as_json: bool) -> int:  # noqa: FBT001
     verdict = "neither is better" if comparison.better == "neither" else f"{comparison.better} is better"
     screen.say(f"\n{verdict}: {clean(comparison.because, LINE_MAX)}")
     return DONE
+
+
+def _versions(settings: Settings, run_id: str, numbers: tuple[str, ...]) -> list[Plan]:
+    wrong = [number for number in numbers if not (number.isascii() and number.isdigit())]
+    if wrong:
+        raise click.UsageError(f"{wrong[0][:40]!r} is not the number of a version: kedge show RUN --versions")
+    require_store(settings)
+    result = in_engine(settings, lambda engine: engine.look(run_id))
+    return [version_of(result, int(number)).plan for number in numbers]
 
 
 @click.command()

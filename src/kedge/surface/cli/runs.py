@@ -16,6 +16,7 @@ from kedge.surface.cli.account import as_data, tell
 from kedge.surface.cli.drive import Manner, drive
 from kedge.surface.cli.inputs import inputs_of
 from kedge.surface.cli.options import (
+    ask_option,
     json_option,
     json_value,
     live_option,
@@ -34,6 +35,7 @@ from kedge.surface.cli.screen import Screen
 @click.option("--run", "run_id", metavar="ID", help="The run's id; of a run there is, that one is driven on.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="An input of the plan.")
 @click.option("--inputs-file", type=click.Path(), help="A YAML or JSON file with inputs.")
+@ask_option
 @tools_option
 @store_option
 @parallel_option
@@ -44,12 +46,12 @@ def run(plan: str, run_id: str | None, **given: Any) -> int:
 
     With the id of a run of the same plan and inputs, that run is driven on: what is done stays done.
     """
-    manner = _manner(given)
+    manner = manner_of(given)
     loaded = kedge.load(plan, manner.settings.bounds)
     inputs = inputs_of(loaded, given["inputs"], given["inputs_file"])
 
     async def begin(engine: Engine) -> Run:
-        return await engine.start(loaded, inputs, run_id)
+        return await engine.start(loaded, inputs, run_id, ask=manner.settings.ask)
 
     return drive(manner, begin)
 
@@ -69,11 +71,11 @@ def resume(run_id: str, retry_failed: bool, **given: Any) -> int:  # noqa: FBT00
 
     What is done stays done; what was in flight starts again, except for tools with effects: those ask.
     """
-    manner = _manner(given)
+    manner = manner_of(given)
     require_store(manner.settings)
 
     async def begin(engine: Engine) -> Run:
-        _require_tools(engine, run_id)
+        require_tools(engine, run_id)
         return await engine.resume(run_id, retry_failed)
 
     return drive(manner, begin)
@@ -99,15 +101,15 @@ def answer(run_id: str, question: str, answer_text: str, **given: Any) -> int:
 
     `kedge show RUN` tells which questions are open, and which answers each takes.
     """
-    manner = _manner(given)
+    manner = manner_of(given)
     require_store(manner.settings)
     value = json_value(given["value"], "--value") if given["value"] is not None else None
 
     async def begin(engine: Engine) -> Run:
-        _require_tools(engine, run_id)
+        require_tools(engine, run_id)
         _require_question(engine, run_id, question, answer_text)
         found = await engine.resume(run_id)
-        await found.answer(question, answer_text, value, by=given["by"] or _user())
+        await found.answer(question, answer_text, value, by=given["by"] or user_of())
         return found
 
     return drive(manner, begin)
@@ -134,7 +136,7 @@ def cancel(run_id: str, reason: str, undo: bool, **given: Any) -> int:  # noqa: 
         async with build_engine(settings) as engine:
             found = await engine.resume(run_id)
             # Before its first turn: nothing is started.
-            await found.cancel(reason, given["by"] or _user(), compensate=undo)
+            await found.cancel(reason, given["by"] or user_of(), compensate=undo)
             return await found.result()
 
     result = asyncio.run(main())
@@ -162,19 +164,20 @@ def compensate(run_id: str, step: str, reason: str, **given: Any) -> int:
     With a step, all that used it is undone first. The exit code tells how the run stands then: one that was
     done is cancelled by it (4).
     """
-    manner = _manner(given)
+    manner = manner_of(given)
     require_store(manner.settings)
 
     async def begin(engine: Engine) -> Run:
         _require_undo_tools(engine, run_id)
-        return await engine.compensate(run_id, step, reason, given["by"] or _user())
+        return await engine.compensate(run_id, step, reason, given["by"] or user_of())
 
     return drive(manner, begin)
 
 
-def _manner(given: dict[str, Any]) -> Manner:
+def manner_of(given: dict[str, Any]) -> Manner:
+    """How the options say that a run is to be driven."""
     return Manner(
-        settings=settings_of(given["store"], given["tools"], given["parallel"]),
+        settings=settings_of(given["store"], given["tools"], given["parallel"], given.get("ask")),
         screen=Screen(as_json=given["as_json"]),
         no_live=given["no_live"],
         again=repeated(given["store"], given["tools"]),
@@ -184,7 +187,7 @@ def _manner(given: dict[str, Any]) -> Manner:
 # Both look at the run before it is taken up: what cannot work must leave it as it was.
 
 
-def _require_tools(engine: Engine, run_id: str) -> None:
+def require_tools(engine: Engine, run_id: str) -> None:
     """BadInput if the run has steps to come for which there is no tool here: they would only fail."""
     started = next(engine.reader(run_id).news(), None)
     known: dict[str, Any] = started.data.get("tools", {}) if started is not None else {}
@@ -244,7 +247,8 @@ def _require_question(engine: Engine, run_id: str, question: str, answer: str) -
         )
 
 
-def _user() -> str:
+def user_of() -> str:
+    """Who types."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # no user database, as in some containers
