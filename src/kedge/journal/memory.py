@@ -10,18 +10,20 @@ import msgspec
 
 from kedge.base.errors import StoreDamaged
 from kedge.base.ids import run_id as checked_run_id
-from kedge.journal.entry import Append, Entry, Head, Lease, advance, verify
+from kedge.journal.entry import Append, Entry, Head, Lease, Posted, Sent, advance, verify
 from kedge.journal.faults import checked_blob, closed, no_such_run, not_claimed
 from kedge.journal.ownership import Owner, owned_by, this_process
 
 
 class _Run:
-    __slots__ = ("blobs", "entries", "head")
+    __slots__ = ("blobs", "commands", "entries", "head")
 
     def __init__(self, head: Head) -> None:
         self.head = head
         self.entries: list[Entry] = []
         self.blobs: set[str] = set()
+        self.commands: dict[str, Posted] = {}
+        """By id, in the order of arrival."""
 
 
 class MemoryJournal:
@@ -35,9 +37,11 @@ class MemoryJournal:
         self._blobs: dict[str, bytes] = {}
         self._owners: dict[str, Owner] = {}
         self._commits = 0
+        self._positions: dict[int, Posted] = {}
+        self._last_position = 0
         self._closed = False
 
-    def claim(self, run_id: str, now_ms: int) -> Lease:
+    def claim(self, run_id: str, now_ms: int, port: int = 0) -> Lease:
         checked_run_id(run_id)
         with self._open():
             if run_id in self._owners:
@@ -46,7 +50,7 @@ class MemoryJournal:
             if run is None:
                 run = self._runs[run_id] = _Run(Head(run_id, created_at=now_ms, updated_at=now_ms))
             run.head = msgspec.structs.replace(run.head, epoch=run.head.epoch + 1)
-            self._owners[run_id] = this_process(now_ms)
+            self._owners[run_id] = this_process(now_ms)._replace(port=port)
             return Lease(run_id, run.head.epoch)
 
     def driven(self, run_id: str) -> bool:
@@ -100,9 +104,66 @@ class MemoryJournal:
         with self._open():
             return sha in self._blobs
 
-    def runs(self) -> list[Head]:
+    def runs(self, holding: bytes = b"", lacking: bytes = b"") -> list[Head]:
         with self._open():
-            return [run.head for run in reversed(self._runs.values())]
+            heads = [run.head for run in reversed(self._runs.values())]
+        return [
+            head for head in heads if holding in head.headline and not (lacking and lacking in head.headline)
+        ]
+
+    def post(self, sent: Sequence[Sent]) -> list[Posted]:
+        with self._open():
+            for one in sent:
+                if one.run_id not in self._runs:
+                    raise no_such_run(one.run_id)
+            self._commits += 1
+            return [self._post(one) for one in sent]
+
+    def _post(self, sent: Sent) -> Posted:
+        commands = self._runs[sent.run_id].commands
+        if sent.id not in commands:
+            self._last_position += 1
+            self._put(Posted(self._last_position, *sent))
+        return commands[sent.id]
+
+    def _put(self, posted: Posted) -> None:
+        self._runs[posted.run_id].commands[posted.id] = posted
+        self._positions[posted.position] = posted
+
+    def posted(self, run_id: str, after: int = 0, limit: int = 1_000) -> list[Posted]:
+        commands = self._commands(run_id).values()
+        return [one for one in commands if one.position > after and one.decision is None][:limit]
+
+    def find_posted(self, run_id: str, id_: str) -> Posted | None:
+        return self._commands(run_id).get(id_)
+
+    def _commands(self, run_id: str) -> dict[str, Posted]:
+        with self._open():
+            if run_id not in self._runs:
+                raise no_such_run(run_id)
+            return dict(self._runs[run_id].commands)
+
+    def decisions(self, positions: Iterable[int]) -> dict[int, bytes]:
+        with self._open():
+            found = [self._positions[position] for position in positions if position in self._positions]
+        return {one.position: one.decision for one in found if one.decision is not None}
+
+    def arrived(self, after: int) -> tuple[int, list[str]]:
+        with self._open():
+            fresh = {one.run_id for position, one in self._positions.items() if position > after}
+            return max(self._positions, default=0), list(fresh)
+
+    def undecided(self) -> list[str]:
+        with self._open():
+            return [
+                run_id
+                for run_id, run in self._runs.items()
+                if any(one.decision is None for one in run.commands.values())
+            ]
+
+    def port(self, run_id: str) -> int:
+        with self._open():
+            return self._owners[run_id].port if run_id in self._owners else 0
 
     def delete(self, run_ids: Iterable[str]) -> None:
         wanted = list(dict.fromkeys(run_ids))
@@ -114,7 +175,10 @@ class MemoryJournal:
                     raise owned_by(run_id, self._owners[run_id])
             dropped: set[str] = set()
             for run_id in wanted:
-                dropped |= self._runs.pop(run_id).blobs
+                run = self._runs.pop(run_id)
+                dropped |= run.blobs
+                for one in run.commands.values():
+                    del self._positions[one.position]
             for run in self._runs.values():
                 dropped -= run.blobs
             for sha in dropped:
@@ -161,6 +225,8 @@ class MemoryJournal:
     def _write(self, append: Append) -> None:
         run = self._runs[append.run_id]
         run.entries += append.entries
+        for position, decision in append.decisions:
+            self._put(msgspec.structs.replace(self._positions[position], decision=decision))
         for sha, content in append.blobs.items():
             self._blobs.setdefault(sha, content)
             if sha not in run.blobs:

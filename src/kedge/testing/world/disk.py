@@ -114,7 +114,7 @@ class SimulatedJournal:
 
     # --- writing
 
-    def claim(self, run_id: str, now_ms: int) -> Lease:
+    def claim(self, run_id: str, now_ms: int, port: int = 0) -> Lease:  # noqa: ARG002 - nothing is sent in a world
         self._begin("claim")
         checked_run_id(run_id)
         disk = self._disk
