@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from kedge.control.engine import Engine as Engine
     from kedge.control.print_progress import print_progress as print_progress
     from kedge.control.retention import Retention as Retention
-    from kedge.control.run import Decision as Decision
     from kedge.control.run import Run as Run
+    from kedge.control.sending import Receipt as Receipt
+    from kedge.engine.receipts import Decision as Decision
     from kedge.flow import commands as commands
     from kedge.flow.result import RunResult as RunResult
     from kedge.flow.words import RunStatus as RunStatus
@@ -72,7 +73,9 @@ _HOMES = {
     "control.engine": "Engine",
     "control.print_progress": "print_progress",
     "control.retention": "Retention",
-    "control.run": "Decision Run",
+    "control.run": "Run",
+    "control.sending": "Receipt",
+    "engine.receipts": "Decision",
     "flow.result": "RunResult",
     "flow.words": "RunStatus StepStatus",
     "plan.findings": "Finding Findings apply_fix",

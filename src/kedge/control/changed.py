@@ -17,7 +17,7 @@ def changed_tools(state: RunState, now: Mapping[str, ToolMark], *, retry_failed:
 
     One that a person took as it is counts as changed again only if it is yet another.
     """
-    to_come = _tools_to_come(state, retry_failed=retry_failed)
+    to_come = tools_to_come(state, retry_failed=retry_failed)
     changed: dict[str, str] = {}
     for name, then in sorted(state.tools.items()):
         mark = now.get(name)
@@ -28,8 +28,11 @@ def changed_tools(state: RunState, now: Mapping[str, ToolMark], *, retry_failed:
     return changed
 
 
-def _tools_to_come(state: RunState, *, retry_failed: bool) -> set[str]:
-    """By the plan, not by the steps in being: children are that only once their composite has started."""
+def tools_to_come(state: RunState, *, retry_failed: bool = False) -> set[str]:
+    """Tools that may still be called.
+
+    By the plan, not by the steps in being: children are that only once their composite has started.
+    """
     names: set[str] = set()
     todo: list[Node] = [
         step.node

@@ -1,13 +1,13 @@
 """The journal: what happened, in order, for ever. Pure storage, no policy.
 
 Owns the event log of every run, the blobs that events refer to, the commands that wait for a run, and who
-may write to a run. Events and commands are bytes: this room knows no kinds of either. It does not decide when to commit either; it has
-no threads and no event loop, and every method returns when its work is done.
+may write to a run. Events and commands are bytes: this room knows no kinds of either. It does not decide
+when to commit; it has no threads and no event loop, and every method returns when its work is done.
 
 Every store has this shape (the engine declares it as a protocol; `testing.journal_kit` checks it):
 
     durable: bool                         whether a commit outlives the process
-    claim(run_id, now_ms, port=0) -> Lease     the one driver of a run, with a new epoch; NotOwner if it has one
+    claim(run_id, now_ms, port=0) -> Lease   the one driver of a run, with a new epoch; or NotOwner
     release(lease)                        the run is free for another driver
     driven(run_id) -> bool                somebody has claimed it and not released it
     commit(appends)                       all of it is on disk, or none and an error

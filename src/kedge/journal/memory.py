@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from kedge.base.errors import StoreDamaged
 from kedge.base.ids import run_id as checked_run_id
+from kedge.journal.command_table import CommandTable
 from kedge.journal.entry import Append, Entry, Head, Lease, Posted, Sent, advance, verify
 from kedge.journal.faults import checked_blob, closed, no_such_run, not_claimed
 from kedge.journal.ownership import Owner, owned_by, this_process
 
 
 class _Run:
-    __slots__ = ("blobs", "commands", "entries", "head")
+    __slots__ = ("blobs", "entries", "head")
 
     def __init__(self, head: Head) -> None:
         self.head = head
         self.entries: list[Entry] = []
         self.blobs: set[str] = set()
-        self.commands: dict[str, Posted] = {}
-        """By id, in the order of arrival."""
 
 
 class MemoryJournal:
@@ -37,8 +37,7 @@ class MemoryJournal:
         self._blobs: dict[str, bytes] = {}
         self._owners: dict[str, Owner] = {}
         self._commits = 0
-        self._positions: dict[int, Posted] = {}
-        self._last_position = 0
+        self._commands = CommandTable()
         self._closed = False
 
     def claim(self, run_id: str, now_ms: int, port: int = 0) -> Lease:
@@ -117,49 +116,34 @@ class MemoryJournal:
                 if one.run_id not in self._runs:
                     raise no_such_run(one.run_id)
             self._commits += 1
-            return [self._post(one) for one in sent]
-
-    def _post(self, sent: Sent) -> Posted:
-        commands = self._runs[sent.run_id].commands
-        if sent.id not in commands:
-            self._last_position += 1
-            self._put(Posted(self._last_position, *sent))
-        return commands[sent.id]
-
-    def _put(self, posted: Posted) -> None:
-        self._runs[posted.run_id].commands[posted.id] = posted
-        self._positions[posted.position] = posted
+            return [self._commands.post(one) for one in sent]
 
     def posted(self, run_id: str, after: int = 0, limit: int = 1_000) -> list[Posted]:
-        commands = self._commands(run_id).values()
-        return [one for one in commands if one.position > after and one.decision is None][:limit]
+        with self._of(run_id) as commands:
+            return commands.posted(run_id, after, limit)
 
     def find_posted(self, run_id: str, id_: str) -> Posted | None:
-        return self._commands(run_id).get(id_)
+        with self._of(run_id) as commands:
+            return commands.find(run_id, id_)
 
-    def _commands(self, run_id: str) -> dict[str, Posted]:
+    @contextmanager
+    def _of(self, run_id: str) -> Generator[CommandTable]:
         with self._open():
             if run_id not in self._runs:
                 raise no_such_run(run_id)
-            return dict(self._runs[run_id].commands)
+            yield self._commands
 
     def decisions(self, positions: Iterable[int]) -> dict[int, bytes]:
         with self._open():
-            found = [self._positions[position] for position in positions if position in self._positions]
-        return {one.position: one.decision for one in found if one.decision is not None}
+            return self._commands.decisions(positions)
 
     def arrived(self, after: int) -> tuple[int, list[str]]:
         with self._open():
-            fresh = {one.run_id for position, one in self._positions.items() if position > after}
-            return max(self._positions, default=0), list(fresh)
+            return self._commands.arrived(after)
 
     def undecided(self) -> list[str]:
         with self._open():
-            return [
-                run_id
-                for run_id, run in self._runs.items()
-                if any(one.decision is None for one in run.commands.values())
-            ]
+            return self._commands.undecided()
 
     def port(self, run_id: str) -> int:
         with self._open():
@@ -175,10 +159,8 @@ class MemoryJournal:
                     raise owned_by(run_id, self._owners[run_id])
             dropped: set[str] = set()
             for run_id in wanted:
-                run = self._runs.pop(run_id)
-                dropped |= run.blobs
-                for one in run.commands.values():
-                    del self._positions[one.position]
+                dropped |= self._runs.pop(run_id).blobs
+                self._commands.forget(run_id)
             for run in self._runs.values():
                 dropped -= run.blobs
             for sha in dropped:
@@ -225,8 +207,7 @@ class MemoryJournal:
     def _write(self, append: Append) -> None:
         run = self._runs[append.run_id]
         run.entries += append.entries
-        for position, decision in append.decisions:
-            self._put(msgspec.structs.replace(self._positions[position], decision=decision))
+        self._commands.decide(append.decisions)
         for sha, content in append.blobs.items():
             self._blobs.setdefault(sha, content)
             if sha not in run.blobs:

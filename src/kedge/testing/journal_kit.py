@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from kedge.testing import command_cases as command_cases  # adds its cases
 from kedge.testing.journal_cases import CASES, Case, Driver, Journal, Open
 
 __all__ = ["CASES", "Case", "Driver", "Journal", "Open", "Report", "can_share", "check"]
