@@ -359,6 +359,7 @@ class Engine(Shelf):
         driver = self._drivers.pop(run.id)
         self._post.remove(run.id)
         driver.leave()
+        self._writer.forget(driver.log)
         with contextlib.suppress(KedgeError):  # a lock left behind goes with the process
             self._opened().release(driver.log.lease)
         if armed:

@@ -17,6 +17,7 @@ from kedge.engine.deliveries import Delivery, encode_decision
 from kedge.engine.driver import Driver
 from kedge.engine.ports import Journal
 from kedge.engine.receipts import refused
+from kedge.flow.inputs import Ticked
 from kedge.journal.entry import Append
 
 BATCH = 256
@@ -77,8 +78,9 @@ class Mailbox:
             self._position = posted.position
             self._open[posted.position] = posted.port
             self._driver.put(Delivery(posted))
-        if not self._more:
+        if not self._more and self._driver.catching_up is not None:
             self._driver.caught_up()
+            self._driver.put(Ticked())  # what was held back begins
 
     def _told(self, decisions: Sequence[tuple[int, bytes]]) -> None:
         """What became of these is on disk."""
