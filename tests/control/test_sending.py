@@ -17,9 +17,8 @@ import kedge
 from kedge import commands
 from kedge.engine import mailbox, post
 from kedge.flow.events import CommandRefused, CommandTaken, decode_event
-from kedge.journal.sqlite import SqliteJournal
-
 from kedge.journal.entry import Sent
+from kedge.journal.sqlite import SqliteJournal
 
 
 @kedge.tool(effect="pure")
@@ -39,7 +38,10 @@ WAITS = kedge.Plan.parse(
     }
 )
 ASKS = kedge.Plan.parse(
-    {"goal": "Ask first", "steps": [{"id": "p", "tool": "pay", "approval": {"ask": "Pay?", "expires_s": 3600}}]}
+    {
+        "goal": "Ask first",
+        "steps": [{"id": "p", "tool": "pay", "approval": {"ask": "Pay?", "expires_s": 3600}}],
+    }
 )
 
 
@@ -215,7 +217,8 @@ async def test_what_comes_as_a_run_ends_is_refused_by_its_driver(store):
         run = await one.start(WAITS, run_id="r")
         await run.result()
         receipts = await asyncio.gather(
-            two.send("r", commands.Cancel()), *(two.send("r", commands.Pause(key=f"p{n}")) for n in range(600))
+            two.send("r", commands.Cancel()),
+            *(two.send("r", commands.Pause(key=f"p{n}")) for n in range(600)),
         )
         decisions = await asyncio.gather(*(receipt.decided(5) for receipt in receipts))
     assert decisions[0].taken
@@ -242,7 +245,9 @@ async def test_bytes_that_are_no_command_are_refused_and_stop_nothing(store):
         journal.close()
     codes = [json.loads(made[one.position]).get("code", "") for one in posted]
     assert codes == ["unreadable_command"] * len(texts) + [""]
-    assert [event.key for event in events(store) if isinstance(event, CommandRefused)] == [one.id for one in sent]
+    assert [event.key for event in events(store) if isinstance(event, CommandRefused)] == [
+        one.id for one in sent
+    ]
 
 
 async def test_a_command_whose_bytes_have_changed_is_refused(store):
@@ -277,7 +282,9 @@ async def test_64_senders_and_more_than_one_batch_are_taken_in_order(store, monk
         assert [key for key in keys if key.startswith(f"{name}-")] == [f"{name}-{n}" for n in range(5)]
 
 
-async def test_what_waited_is_all_decided_before_what_is_sent_now_and_before_anything_starts(store, monkeypatch):
+async def test_what_waited_is_all_decided_before_what_is_sent_now_and_before_anything_starts(
+    store, monkeypatch
+):
     monkeypatch.setattr(mailbox, "BATCH", 4)
     await left(store)
     async with engine(store) as one:

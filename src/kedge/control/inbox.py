@@ -25,7 +25,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     question: str
     """The question's id in the run; empty where the run cannot be read."""
     reason: str
-    """Why it is asked: `approval`, `failed`, `in_doubt`, `limit` and so on; `damaged` if it cannot be read."""
+    """Why it is asked: `approval`, `failed`, `in_doubt`, `limit` and so on; `damaged`: it cannot be read."""
     text: str
     """What is asked."""
     asked_of: str = "person"

@@ -19,6 +19,7 @@ from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, prune
 from kedge.control.run import Run
 from kedge.control.salvage import Found, Salvage, examine, hold, refuse_whole, write
+from kedge.control.watching import Watched
 from kedge.engine.blobs import Blobs
 from kedge.engine.driver import Driver
 from kedge.engine.ports import Journal
@@ -137,6 +138,12 @@ class Shelf:
         id_ = checked_run_id(run_id)
         self._head(id_)
         return Reader(self._opened(), id_)
+
+    def watch(self, run_id: str) -> Watched:
+        """A run as it goes on, whoever drives it."""
+        id_ = checked_run_id(run_id)
+        self._head(id_)
+        return Watched(self._opened(), id_, self.registry.catalog, self.limits)
 
     def salvage(self, run_id: str, to: str | Path | None = None) -> Salvage:
         """What is intact of a damaged run; with `to` it is written into that store, to be resumed there.

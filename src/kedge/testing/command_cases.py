@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kedge.base.errors import NotFound
+from kedge.base.errors import KedgeError, NotFound
 from kedge.journal.entry import Posted, Sent
 from kedge.testing.journal_cases import Driver, Journal, Open, alone, present, refused, same, shared
 
@@ -71,7 +71,7 @@ def decisions_are_written_with_the_events_or_not_at_all(open_journal: Open) -> N
     one, two = _post(journal, "one", "two")
     same(journal.decisions([one.position, two.position, 999]), {}, "decisions before")
     misfit = driver.next(b"x")._replace(after_seq=9, decisions=((one.position, b"lost"),))
-    refused(Exception, journal.commit, [misfit])
+    refused(KedgeError, journal.commit, [misfit])
     same(_ids(journal.posted("run")), ["one", "two"], "undecided after a commit that failed")
     driver.seq, driver.chain = 1, present(journal.head("run")).chain
     journal.commit([driver.next(b"y")._replace(decisions=((one.position, b"yes"),))])

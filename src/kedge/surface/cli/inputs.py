@@ -15,7 +15,7 @@ from kedge.surface.cli.options import json_value
 
 def inputs_of(plan: Plan, typed: tuple[str, ...], file: str | None) -> dict[str, Any]:
     """All inputs: those of the file, and over them those that were typed one by one."""
-    found = _from_file(file) if file is not None else {}
+    found = map_of_file(file) if file is not None else {}
     for text in typed:
         name, equals, value = text.partition("=")
         if not equals or not name:
@@ -43,7 +43,8 @@ def _value(plan: Plan, name: str, text: str) -> Any:
     return json_value(text, f"--input {name} ({kind})")
 
 
-def _from_file(file: str) -> dict[str, Any]:
+def map_of_file(file: str) -> dict[str, Any]:
+    """The map that a YAML or JSON file holds."""
     try:
         raw = Path(file).read_bytes()
     except FileNotFoundError:
@@ -53,7 +54,7 @@ def _from_file(file: str) -> dict[str, Any]:
     data: Any = to_data(raw)
     if not isinstance(data, dict):
         raise BadInput(
-            "it does not hold a map of inputs",
+            "it does not hold a map",
             code="inputs_file",
             where=file,
             remedy="write one `name: value` per line",
