@@ -27,6 +27,8 @@ class Bell(asyncio.DatagramProtocol):
 
     async def hang(self) -> None:
         """Begin to listen."""
+        if self._transport is not None:
+            return
         loop = asyncio.get_running_loop()
         try:
             transport, _ = await loop.create_datagram_endpoint(lambda: self, local_addr=(HERE, 0))

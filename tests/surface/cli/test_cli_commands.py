@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,13 @@ from kedge.surface.cli.app import COMMANDS
         (["resume", "nobody"], 2),
         (["answer", "nobody", "q1", "done"], 2),
         (["cancel", "nobody"], 2),
+        (["pause", "nobody"], 2),
+        (["signal", "nobody", "go", "{"], 2),
+        (["inject", "nobody", "nowhere.yaml"], 2),
+        (["rollback", "nobody", "0"], 2),
+        (["watch", "nobody"], 2),
+        (["inbox"], 2),
+        (["drive"], 2),
         (["show", "nobody"], 2),
         (["show", "good.yaml"], 0),
         (["log", "nobody"], 2),
@@ -79,7 +87,7 @@ def test_every_command_has_a_sentence_of_help_and_it_is_the_one_in_the_list(kedg
 
 def test_without_a_command_there_is_the_help_as_it_is_laid_out(kedge):
     assert kedge(code=2).stderr.split() == kedge("--help").stdout.split()
-    assert "\n  run      Run a plan" in kedge(code=2).stderr
+    assert re.search(r"\n  run +Run a plan", kedge(code=2).stderr)
 
 
 def test_listing_the_commands_loads_none_of_them(environment):

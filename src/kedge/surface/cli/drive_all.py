@@ -38,9 +38,11 @@ _COLOURS = {"done": "green", "failed": "red", "empty": "red", "not driven": "red
 @parallel_option
 @json_option
 def drive(forever: bool, at_once: int, **given: Any) -> int:  # noqa: FBT001
-    """Drive every run of the store that can move, until none does by itself any more.
+    """Drive every run of the store that can move.
 
-    Commands, answers and signals that came for a run, times that have come, and runs whose driver was lost.
+    That is where commands, answers or signals have come, a time has come, or a driver was lost. It goes on
+    until no run moves by itself any more, or for ever with --forever.
+
     Exits with 0, or with 1 if a run failed or could not be driven, or with 3 if one waits.
     """
     settings = settings_of(given["store"], given["tools"], given["parallel"])

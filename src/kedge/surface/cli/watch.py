@@ -29,9 +29,9 @@ POLL_S = 0.1
 @store_option
 @live_option
 def watch(run_id: str, store: str | None, no_live: bool) -> int:  # noqa: FBT001
-    """Watch a run that another process drives, until it ends.
+    """Watch a run that another process drives.
 
-    Ctrl-C ends the watching, not the run.
+    Until it ends, or is waited for no more: Ctrl-C ends the watching, not the run.
     """
     settings, screen = settings_of(store), Screen()
     require_store(settings)

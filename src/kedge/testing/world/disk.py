@@ -116,7 +116,7 @@ class SimulatedJournal:
 
     # --- writing
 
-    def claim(self, run_id: str, now_ms: int, port: int = 0) -> Lease:  # noqa: ARG002 - nothing is sent in a world
+    def claim(self, run_id: str, now_ms: int, port: int = 0) -> Lease:
         self._begin("claim")
         checked_run_id(run_id)
         disk = self._disk
@@ -133,7 +133,7 @@ class SimulatedJournal:
             run.head = replace(before, epoch=before.epoch + 1)
             disk.write(lambda: _put_head(stored, before))
         epoch = run.head.epoch
-        disk.owners[run_id] = _Owned(self, this_process(now_ms))
+        disk.owners[run_id] = _Owned(self, this_process(now_ms)._replace(port=port))
         self._epochs[run_id] = epoch
         self._own_commits += 1
         try:
@@ -238,8 +238,7 @@ class SimulatedJournal:
         self._begin("post")
         disk = self._disk
         for one in sent:
-            if one.run_id not in disk.runs:
-                raise no_such_run(one.run_id)
+            self._existing(one.run_id)
         fresh = [one for one in sent if disk.commands.find(one.run_id, one.id) is None]
         made = [disk.commands.post(one) for one in sent]
 
@@ -256,11 +255,17 @@ class SimulatedJournal:
 
     def posted(self, run_id: str, after: int = 0, limit: int = 1_000) -> list[Posted]:
         self._begin("posted")
+        self._existing(run_id)
         return self._disk.commands.posted(run_id, after, limit)
 
     def find_posted(self, run_id: str, id_: str) -> Posted | None:
         self._begin("find_posted")
+        self._existing(run_id)
         return self._disk.commands.find(run_id, id_)
+
+    def _existing(self, run_id: str) -> None:
+        if run_id not in self._disk.runs:
+            raise no_such_run(run_id)
 
     def decisions(self, positions: Iterable[int]) -> dict[int, bytes]:
         self._begin("decisions")
@@ -274,9 +279,10 @@ class SimulatedJournal:
         self._begin("undecided")
         return self._disk.commands.undecided()
 
-    def port(self, run_id: str) -> int:  # noqa: ARG002 - nothing is sent in a world
+    def port(self, run_id: str) -> int:
         self._begin("port")
-        return 0
+        owned = self._disk.owners.get(run_id)
+        return owned.owner.port if owned is not None else 0
 
     # --- reading
 
