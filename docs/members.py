@@ -21,7 +21,7 @@ FUNCTIONS: tuple[str, ...] = (
     "load", "check", "compare", "apply_fix", "tool", "builtin_tools", "run_sync", "draw", "print_progress",
 )  # fmt: skip
 CLASSES: tuple[type, ...] = (
-    kedge.Engine, kedge.Run, kedge.Decision, kedge.RunResult, StepResult, Counts, Failure, RunInfo,
+    kedge.Engine, kedge.Run, kedge.Decision, kedge.Receipt, kedge.RunResult, StepResult, Counts, Failure, RunInfo,
     kedge.Retention, Pruned, Salvage,
     kedge.Plan, kedge.Patch, kedge.Addition, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
 )  # fmt: skip

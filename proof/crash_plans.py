@@ -13,7 +13,21 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import apsw
-from crash_steering import APPROVED, CHANGED, FAILING, SIGNALLED, TRIED_AGAIN, changed, signalled, tried_again
+from crash_steering import (
+    ANSWERED,
+    APPROVED,
+    CHANGED,
+    FAILING,
+    SIGNALLED,
+    TRIED_AGAIN,
+    answered_elsewhere,
+    changed,
+    signalled,
+    signalled_at_last,
+    signalled_elsewhere,
+    signalled_while_nobody_drives,
+    tried_again,
+)
 
 import kedge
 
@@ -330,6 +344,11 @@ WORKFLOWS: dict[str, Workflow] = {
     "deleted": Workflow(chain("pay"), before=_old_run, after=_delete_old, weight=2),
     "pruned": Workflow(chain("pay"), before=_old_run, after=_prune_old, weight=2),
     "signal": Workflow(SIGNALLED, act=signalled),
+    "signal_from_elsewhere": Workflow(SIGNALLED, act=signalled_elsewhere),
+    "signal_between_lives": Workflow(
+        SIGNALLED, before=signalled_while_nobody_drives, act=signalled_at_last
+    ),
+    "answers_from_elsewhere": Workflow(ANSWERED, act=answered_elsewhere),
     "changed": Workflow(CHANGED, act=changed),
     "approval": Workflow(APPROVED),
     "failure_asked": Workflow(FAILING),

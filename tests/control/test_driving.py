@@ -63,7 +63,10 @@ async def test_the_inbox_has_every_open_question_of_every_run_and_no_other(store
         live = await one.resume("r2")
         await live.result()
         found = one.inbox()
-    assert [(one.run_id, one.question, one.driven) for one in found] == [("r0", "q1", False), ("r2", "q1", True)]
+    assert [(one.run_id, one.question, one.driven) for one in found] == [
+        ("r0", "q1", False),
+        ("r2", "q1", True),
+    ]
     first = found[0]
     assert (first.reason, first.path, first.text, first.asked_of) == ("approval", "p", "Pay?", "person")
     assert (json.loads(first.args), first.options) == ({"text": "little"}, ("approve", "refuse"))
@@ -103,7 +106,10 @@ async def test_a_run_that_cannot_be_read_is_in_the_inbox_as_damaged(store):
 
 def spoil(store, run_id="r"):
     db = apsw.Connection(str(store))
-    db.execute("update event set data = x'00' where id = ((select key from run where run_id = ?) << 32 | 2)", (run_id,))
+    db.execute(
+        "update event set data = x'00' where id = ((select key from run where run_id = ?) << 32 | 2)",
+        (run_id,),
+    )
     db.close()
 
 
@@ -219,13 +225,18 @@ async def test_commands_for_a_run_that_has_ended_are_refused_and_it_is_not_taken
 async def test_driving_for_ever_goes_on_with_whatever_comes(store, monkeypatch):
     monkeypatch.setattr("kedge.engine.post.NET_S", 0.05)
     await left(store, WAITS, "r1")
-    two_signals = [{"id": "a", "wait": {"signal": "go"}}, {"id": "b", "wait": {"signal": "go"}, "after": ["a"]}]
+    two_signals = [
+        {"id": "a", "wait": {"signal": "go"}},
+        {"id": "b", "wait": {"signal": "go"}, "after": ["a"]},
+    ]
     await left(store, kedge.Plan.parse({"goal": "g", "steps": two_signals}), "r2")
     await left(store, asks(expires_s=0.5), "expires")
     told = []
     async with engine(store) as one, engine(store) as two:
         driving = asyncio.ensure_future(
-            one.drive_all(forever=True, at_once=2, told=lambda driven: told.append((driven.run_id, driven.status)))
+            one.drive_all(
+                forever=True, at_once=2, told=lambda driven: told.append((driven.run_id, driven.status))
+            )
         )
         await asyncio.sleep(0.05)
         first = await two.send("r2", commands.Signal(name="go"))

@@ -404,16 +404,8 @@ class Engine(Shelf):
             if told is not None:
                 told(driven)
 
-        await Drive(self, keep, at_once=at_once, keeps=forever).run()
+        await Drive(self, self._post, self._sender, keep, at_once=at_once, keeps=forever).run()
         return list(came_to.values())
-
-    def on_arrival(self, callback: Callable[[], object] | None) -> None:
-        """Call back when something may have come for a run that is not driven here."""
-        self._post.on_arrival = callback or (lambda: None)
-
-    def refuse_left(self, run_id: str) -> bool:
-        """Whether the run has ended; if so, what came too late for it is refused."""
-        return self._sender.refuse_left(checked_run_id(run_id))
 
     async def let_go(self, run_id: str) -> None:
         """Drive a run no more. It stays in the store and can be taken up again, by anybody."""
