@@ -70,7 +70,7 @@ async def _told(client: Client, other: kedge.Engine, command: Any) -> None:
 
 
 async def signalled_elsewhere(client: Client, run: kedge.Run) -> None:
-    """Somebody else says that it has happened, twice with one key, and adds a step and one that is refused."""
+    """Somebody else says that it has happened, twice with one key; a step is added, and one is refused."""
     step = kedge.Step(id="more", tool="pay", after=("s0",))
     asked = [
         commands.Inject(step=step, key="i1"),

@@ -1,6 +1,7 @@
 """Inbox and drive: what people are asked by all runs, and every run that can move is driven."""
 
 # pyright: reportPossiblyUnboundVariable=none, reportArgumentType=none
+# pyright: reportOptionalMemberAccess=none, reportAttributeAccessIssue=none, reportOptionalOperand=none
 # ruff: noqa: ASYNC110
 
 import asyncio

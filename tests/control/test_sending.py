@@ -1,6 +1,7 @@
 """Commands from elsewhere: kept until somebody drives the run, decided on once, in order, and told back."""
 
 # pyright: reportPossiblyUnboundVariable=none, reportArgumentType=none
+# pyright: reportOptionalMemberAccess=none, reportAttributeAccessIssue=none
 # ruff: noqa: ASYNC110
 
 import asyncio

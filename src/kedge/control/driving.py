@@ -12,6 +12,8 @@ import msgspec
 from kedge.base.errors import BadInput, KedgeError, StoreError
 from kedge.control.changed import tools_to_come
 from kedge.control.run import Run
+from kedge.control.sending import Sender
+from kedge.engine.post import Post
 from kedge.flow.due import next_wake
 from kedge.flow.state import RunState
 from kedge.flow.words import RunStatus
@@ -113,9 +115,18 @@ class Drive:
     """Drives what can move, some runs at a time. One that cannot be taken up does not stop the others."""
 
     def __init__(
-        self, engine: Engine, told: Callable[[Driven], object], *, at_once: int, keeps: bool
+        self,
+        engine: Engine,
+        post: Post,
+        sender: Sender,
+        told: Callable[[Driven], object],
+        *,
+        at_once: int,
+        keeps: bool,
     ) -> None:
         self._engine = engine
+        self._post = post
+        self._sender = sender
         self._told = told
         self._at_once = at_once
         self._keeps = keeps
@@ -128,7 +139,7 @@ class Drive:
 
     async def run(self) -> None:
         """Until nothing moves by itself any more; for ever, if what waits is kept."""
-        self._engine.on_arrival(self._news.set)
+        self._post.on_arrival = self._news.set
         try:
             while True:
                 self._news.clear()
@@ -137,7 +148,7 @@ class Drive:
                     return
                 await self._something(at_ms)
         finally:
-            self._engine.on_arrival(None)
+            self._post.on_arrival = _nothing
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -171,7 +182,7 @@ class Drive:
     async def _one(self, found: Movable) -> None:
         run_id = found.run_id
         try:
-            if self._engine.refuse_left(run_id):  # it has ended: there is nothing to drive
+            if self._sender.refuse_left(run_id):  # it has ended: there is nothing to drive
                 return
             require_tools(self._engine.look(run_id).state, self._engine.registry)
             await self._follow(await self._engine.resume(run_id), found)
@@ -195,3 +206,7 @@ class Drive:
         if seq <= found.seq + 1:  # but for being taken up, nothing has happened
             self._stuck[run.id] = seq
         await self._engine.let_go(run.id)
+
+
+def _nothing() -> None:
+    return None
