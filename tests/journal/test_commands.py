@@ -129,3 +129,23 @@ def test_a_post_whose_commit_fails_and_has_not_happened_is_an_error(posted):
     finally:
         disarm()
     assert journal.posted("run") == [one]
+
+
+def test_a_post_whose_run_is_gone_has_not_happened(posted):
+    from kedge.journal.command_rows import have_arrived
+    from kedge.journal.entry import Posted
+
+    journal, _, one = posted
+    with journal._file.reading() as db:
+        assert have_arrived(db, [one])
+        assert not have_arrived(db, [Posted(one.position, "nobody", "k", 0, 5, b"")])
+        assert not have_arrived(db, [Posted(one.position, "run", "other", 0, 5, b"")])
+
+
+def test_an_id_that_the_index_has_and_the_table_has_not_is_damage(posted, monkeypatch):
+    from kedge.journal import command_rows
+
+    journal, _, _ = posted
+    monkeypatch.setattr(command_rows, "find_command", lambda *_: None)
+    with pytest.raises(StoreDamaged, match="leads nowhere"):
+        journal.post([Sent("run", "k", 0, 5, b"{}")])
