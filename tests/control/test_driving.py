@@ -273,3 +273,30 @@ async def test_watching_a_run_from_elsewhere(store):
         assert watched.state.status == "done"
         with pytest.raises(kedge.NotFound):
             two.watch("nobody")
+
+
+async def test_a_run_that_is_let_go_while_it_is_kept_is_not_driven_on(store):
+    await left(store, WAITS, "r")
+    told = []
+    async with engine(store) as one:
+        await one.send("r", commands.Signal(name="other"))
+        driving = asyncio.ensure_future(one.drive_all(forever=True, told=told.append))
+        while not told:
+            await asyncio.sleep(0.005)
+        await one.let_go("r")
+        await asyncio.sleep(0.02)
+        assert len(told) == 1
+        driving.cancel()
+        await asyncio.wait([driving])
+
+
+async def test_an_engine_that_is_closed_while_it_drives_for_ever_ends(store):
+    await left(store, WAITS, "r")
+    told = []
+    async with asyncio.timeout(5), engine(store) as one:
+        await one.send("r", commands.Signal(name="other"))
+        driving = asyncio.ensure_future(one.drive_all(forever=True, told=told.append))
+        while not told:
+            await asyncio.sleep(0.005)
+    driving.cancel()
+    await asyncio.wait([driving])

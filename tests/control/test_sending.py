@@ -492,3 +492,42 @@ async def test_a_driver_that_is_killed_while_it_takes_a_command_takes_it_once(st
         assert (await (await one.send("r", commands.Signal(name="go"))).decided(10)).taken
     assert taken(store).count("k") == 1
     assert [event.version for event in events(store) if type(event).__name__ == "PlanAdopted"] == [1, 2]
+
+
+async def test_64_questions_answered_by_two_people_in_any_order_are_each_answered_once(store):
+    steps = [{"id": f"p{n}", "tool": "pay", "args": {"x": n}, "approval": {"ask": "Pay?"}} for n in range(64)]
+    plan = kedge.Plan.parse({"goal": "g", "steps": steps})
+    await left(store, plan)
+    order = [(n * 37) % 64 for n in range(64)]
+    async with engine(store) as one, engine(store) as two:
+        early = [
+            await two.send("r", commands.Answer(question=f"q{n + 1}", answer="approve", by="anna"))
+            for n in order[:32]
+        ]
+        run = await one.resume("r")
+        late = await asyncio.gather(
+            *(
+                two.send("r", commands.Answer(question=f"q{n + 1}", answer="approve", by=who))
+                for n in order
+                for who in ("ben", "cleo")
+            )
+        )
+        decisions = await asyncio.gather(*(receipt.decided(20) for receipt in [*early, *late]))
+        result = await run.result()
+    assert sum(decision.taken for decision in decisions) == 64
+    assert {decision.code for decision in decisions if not decision.taken} <= {
+        "already_answered",
+        "run_ended",
+    }
+    assert [result.steps[f"p{n}"].result for n in range(64)] == list(range(64))
+    asked = [event.question for event in events(store) if type(event).__name__ == "QuestionAnswered"]
+    assert sorted(asked) == sorted(f"q{n + 1}" for n in range(64))
+
+
+async def test_the_same_key_a_thousand_times_at_once_is_one_command(store):
+    async with engine(store) as one, engine(store) as two:
+        run = await one.start(WAITS, run_id="r")
+        await run.result()
+        receipts = await asyncio.gather(*(two.send("r", commands.Pause(key="k")) for _ in range(1_000)))
+        assert {(await receipt.decided(10)).taken for receipt in receipts} == {True}
+    assert taken(store) == ["k"]

@@ -56,21 +56,23 @@ class Judge:
 
     def __init__(self, fold: Callable[[str], RunState]) -> None:
         self._fold = fold
-        self._known: dict[str, Movable | None] = {}
-        self._seqs: dict[str, int] = {}
+        self._known: dict[str, tuple[int, Movable | None]] = {}
+        """Of each run that has not ended: its last event then, and what would move it."""
 
     def movable(self, heads: Iterable[Head], commanded: Collection[str]) -> list[Movable]:
         """Those of the runs that can move, now or later."""
         found: list[Movable] = []
+        before, self._known = self._known, {}
         for head in heads:
             run_id, seq = head.run_id, head.seq
             if run_id in commanded:
                 found.append(Movable(run_id=run_id, seq=seq, why="commands"))
                 continue
-            if self._seqs.get(run_id) != seq:
-                self._known[run_id], self._seqs[run_id] = self._judged(run_id, seq), seq
-            known = self._known[run_id]
-            found += [known] if known is not None else []
+            known = before.get(run_id)
+            if known is None or known[0] != seq:
+                known = seq, self._judged(run_id, seq)
+            self._known[run_id] = known
+            found += [known[1]] if known[1] is not None else []
         return found
 
     def _judged(self, run_id: str, seq: int) -> Movable | None:
@@ -203,6 +205,8 @@ class Drive:
             self._news.set()  # its place is free
             await run.moved(seq)
             self._kept.discard(run.id)
+            if not (run.driven or run.state.ended):
+                return
         if seq <= found.seq + 1:  # but for being taken up, nothing has happened
             self._stuck[run.id] = seq
         await self._engine.let_go(run.id)

@@ -58,6 +58,11 @@ class Run:
             raise self._driver.lost
         return self._driver.state.status
 
+    @property
+    def driven(self) -> bool:
+        """It is driven by this handle's engine; else nothing happens to it here any more."""
+        return not (self._driver.stopped or self._driver.state.ended)
+
     async def events(self, from_seq: int = 1, level: Level = "all") -> AsyncIterator[RunEvent]:
         """Every event from number `from_seq` on, without gaps, then live until the run ends."""
         check_level(level)
