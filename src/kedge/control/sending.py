@@ -10,7 +10,7 @@ import msgspec
 
 from kedge.base.clock import Clock
 from kedge.base.codec import encode
-from kedge.base.errors import BadInput, KedgeError, StoreDamaged, StoreError
+from kedge.base.errors import BadInput, KedgeError, StoreDamaged
 from kedge.base.failpoints import armed, reach
 from kedge.base.ids import new_key
 from kedge.base.limits import Limits
@@ -144,5 +144,5 @@ class Sender:
 
     def refuse_rest(self, run_id: str, epoch: int, status: str) -> None:
         """The run has ended, and the lease is ours: what nobody has decided on is refused."""
-        with suppress(StoreError):  # whoever awaits it looks again
+        with suppress(KedgeError):  # whoever awaits it looks again
             self._post.tell(refuse_rest(self._journal, run_id, epoch, run_ended(run_id, status)))
