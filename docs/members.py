@@ -14,19 +14,26 @@ import kedge
 from kedge.control.driving import Driven, Movable
 from kedge.control.inbox import Waiting
 from kedge.control.listing import RunInfo
+from kedge.control.numbers import NumberRow, Numbers
 from kedge.control.retention import Pruned
 from kedge.control.salvage import Salvage
 from kedge.control.shelf import Shelf
 from kedge.control.watching import Watched
+from kedge.flow.estimates import Estimates, StepEstimate, VersionEstimate
+from kedge.flow.feedback import Feedback
 from kedge.flow.result import Counts, StepResult
+from kedge.flow.suggestions import Suggestion
+from kedge.flow.usage import Usage
 from kedge.flow.words import Failure
 
 FUNCTIONS: tuple[str, ...] = (
-    "load", "check", "compare", "apply_fix", "tool", "builtin_tools", "run_sync", "draw", "print_progress",
+    "load", "check", "compare", "apply_fix", "tool", "builtin_tools", "run_sync", "draw", "report",
+    "print_progress", "log_events",
 )  # fmt: skip
 CLASSES: tuple[type, ...] = (
-    kedge.Engine, kedge.Run, kedge.Decision, kedge.Receipt, kedge.RunResult, StepResult, Counts, Failure,
-    RunInfo, Waiting, Movable, Driven, Watched, kedge.Retention, Pruned, Salvage,
+    kedge.Engine, kedge.Run, kedge.RunSettings, kedge.Decision, kedge.Receipt, kedge.RunResult, StepResult,
+    Counts, Failure, Feedback, Suggestion, Usage, Estimates, StepEstimate, VersionEstimate, RunInfo,
+    Waiting, Movable, Driven, Watched, Numbers, NumberRow, kedge.Retention, Pruned, Salvage,
     kedge.Plan, kedge.Patch, kedge.Addition, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
 )  # fmt: skip
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kedge.base.errors import ToolError as ToolError
     from kedge.base.limits import Limits as Limits
     from kedge.control.engine import Engine as Engine
+    from kedge.control.log_events import log_events as log_events
     from kedge.control.print_progress import print_progress as print_progress
     from kedge.control.retention import Retention as Retention
     from kedge.control.run import Run as Run
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from kedge.engine.receipts import Decision as Decision
     from kedge.flow import commands as commands
     from kedge.flow.result import RunResult as RunResult
+    from kedge.flow.settings import RunSettings as RunSettings
     from kedge.flow.words import RunStatus as RunStatus
     from kedge.flow.words import StepStatus as StepStatus
     from kedge.plan.findings import Finding as Finding
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from kedge.tools.tool import Tool as Tool
     from kedge.views.draw import draw as draw
     from kedge.views.narrate import RunEvent as RunEvent
+    from kedge.views.report import report as report
 
 _HOMES = {
     "api": "check compare load run_sync",
@@ -71,12 +74,14 @@ _HOMES = {
     ),
     "base.limits": "Limits",
     "control.engine": "Engine",
+    "control.log_events": "log_events",
     "control.print_progress": "print_progress",
     "control.retention": "Retention",
     "control.run": "Run",
     "control.sending": "Receipt",
     "engine.receipts": "Decision",
     "flow.result": "RunResult",
+    "flow.settings": "RunSettings",
     "flow.words": "RunStatus StepStatus",
     "plan.findings": "Finding Findings apply_fix",
     "plan.model": "Approval Call Estimate Input Loop Plan Retry Step Wait",
@@ -87,6 +92,7 @@ _HOMES = {
     "tools.tool": "Tool",
     "views.draw": "draw",
     "views.narrate": "RunEvent",
+    "views.report": "report",
 }
 _HOME = {name: f"kedge.{home}" for home, names in _HOMES.items() for name in names.split()}
 

@@ -21,7 +21,7 @@ from kedge.testing.ring import Ring
 KINDS = get_args(AnyEvent)
 ROOM = Path(kedge.flow.__file__).parent
 PURE = frozenset(
-    """__future__ collections datetime enum functools heapq itertools math msgspec re typing
+    """__future__ bisect collections datetime enum functools heapq itertools math msgspec re typing
     kedge.base kedge.checks kedge.flow kedge.plan""".split()
 )
 

@@ -31,6 +31,7 @@ class Movable(msgspec.Struct, frozen=True, kw_only=True):
     """A run that nobody drives, and what would move it."""
 
     run_id: str
+    """Its name in the store."""
     seq: int
     """Number of its last event."""
     why: str
@@ -43,6 +44,7 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
     """What came of driving one run."""
 
     run_id: str
+    """Its name in the store."""
     status: str
     """How it stands; `not driven` where it could not be taken up."""
     why: str = ""

@@ -23,7 +23,7 @@ from kedge.base.limits import Limits
 from kedge.control.changed import changed_tools
 from kedge.control.driving import AT_ONCE, Drive, Driven
 from kedge.control.follow import Callback, check_callback
-from kedge.control.inputs import complete_inputs
+from kedge.control.inputs import complete_inputs, shortened
 from kedge.control.listing import Line, info
 from kedge.control.run import Run
 from kedge.control.sending import Receipt, Sender, keyed, settled
@@ -42,7 +42,7 @@ from kedge.flow.commands import Command
 from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
 from kedge.flow.inputs import Resumed, Ticked
 from kedge.flow.program import Program, compile_plan
-from kedge.flow.settings import ASKS, Ask, RunSettings
+from kedge.flow.settings import Ask, RunSettings
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
 from kedge.flow.words import RunStatus
@@ -145,11 +145,12 @@ class Engine(Shelf):
         run_id: str | None = None,
         on_event: Callback | None = None,
         ask: Ask = "never",
+        settings: RunSettings | None = None,
     ) -> Run:
         """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on.
 
         `ask` says what a person is asked before, besides what the plan says itself: `effects`, each call
-        that changes something outside; `every_step`, each call.
+        that changes something outside; `every_step`, each call. It and more can be said by `settings`.
         """
         journal = self._opened()
         check_callback(on_event)
@@ -163,8 +164,7 @@ class Engine(Shelf):
             given = complete_inputs(plan, inputs or {})
             program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
             document = _encode_plan(plan)
-        if ask not in ASKS:
-            raise BadInput(f"{ask!r} cannot be asked for", code="ask", where="ask", allowed=ASKS)
+        settings = RunSettings(ask=ask) if settings is None else settings.asking(ask)
         if not self._post.opened:
             await self._post.open()
         id_ = checked_run_id(run_id) if run_id is not None else new_run_id()
@@ -176,7 +176,7 @@ class Engine(Shelf):
         if armed:
             reach("control.start.checked")
         with collector_paused():
-            run = self._begin(id_, program, given, document, RunSettings(ask=ask))
+            run = self._begin(id_, program, given, document, settings)
         if on_event is not None:
             run.subscribe(on_event)
         driver = self._drivers[id_]
@@ -238,7 +238,7 @@ class Engine(Shelf):
         if its_plan != plan_id:
             what = f"plan {its_plan[:12]}, not {plan_id[:12]}"
         elif its_inputs != inputs:
-            what = f"inputs {_short(its_inputs)}, not {_short(inputs)}"
+            what = f"inputs {shortened(its_inputs)}, not {shortened(inputs)}"
         else:
             run = await self.resume(run_id)
             if run_id in self._drivers:
@@ -436,8 +436,3 @@ def _close(journal: Journal) -> None:
         journal.close()
     except KedgeError as error:  # what was acknowledged is on disk; an error of the user's own comes first
         _log.warning("the store did not close well: %s", error, extra={"action": "store_close"})
-
-
-def _short(raw: bytes) -> str:
-    text = raw.decode()
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -15,6 +15,7 @@ from kedge.base.limits import Limits
 from kedge.control.driving import Judge, Movable
 from kedge.control.inbox import Waiting, unreadable, waiting_in
 from kedge.control.listing import ASKS, OVER, RunInfo, headline, info
+from kedge.control.numbers import By, Numbers, numbers
 from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, prune
 from kedge.control.run import Run
@@ -185,6 +186,10 @@ class Shelf:
     def stats(self) -> dict[str, Any]:
         """Facts on the store, for a health report."""
         return self._opened().stats()
+
+    def numbers(self, by: By = "tool", since_s: float | None = None, last: int | None = None) -> Numbers:
+        """How well runs went, by tool, plan, day or week. By tool, the logs of the newest 1,000 are read."""
+        return numbers(self._opened(), self.runs(), by, self._clock.now_ms(), since_s=since_s, last=last)
 
     def _refuse_live(self, run_id: str) -> None:
         if run_id in self._runs and self._drivers[run_id].lost is None:

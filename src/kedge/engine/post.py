@@ -44,7 +44,7 @@ class Post:
         self._listens = listens
         self._loop = asyncio.get_running_loop()
         self.bell = Bell(self._on_bell)
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Task[None] | None = None
         self.opened = False
         self._seen = 0
         """Position of the newest command that was looked at."""
@@ -66,18 +66,27 @@ class Post:
 
     async def open(self) -> None:
         """Listen from now on: before a run is claimed, or something sent, so that nothing is missed."""
-        async with self._opening:
-            if self.opened or self._closed:
-                return
+        if self.opened or self._closed:
+            return
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._open())
+        await asyncio.shield(self._opening)  # whoever waits goes on at the same moment
+
+    async def _open(self) -> None:
+        try:
             if self._listens:
                 await self.bell.hang()
                 self._seen = self._journal.arrived(_NEWEST)[0]
                 self._version = self._journal.data_version()
                 self._net = self._loop.call_later(NET_S, self._on_net)
             self.opened = True
+        finally:
+            self._opening = None
 
     async def close(self) -> None:
         """Send what is on its way out; whoever still waits is told that nobody listens any more."""
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
         self._closed = True
         for alarm in (self._look_at, self._net):
             if alarm is not None:

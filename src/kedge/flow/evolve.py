@@ -23,6 +23,7 @@ from kedge.flow.scopes import open_inner, open_scope
 from kedge.flow.settle import count_settled, settle, settle_failure, unblock
 from kedge.flow.state import RunState, Span, StepState, Stored, Version
 from kedge.flow.transitions import SETTLED, TABLE, illegal
+from kedge.flow.usage import Told, Usage
 from kedge.flow.words import Blob, Outcome, StepStatus
 from kedge.plan.patch import Patch, apply
 
@@ -225,6 +226,7 @@ def _failure_settled(state: RunState, event: ev.FailureSettled) -> None:
 
 def _retry_scheduled(state: RunState, event: ev.RetryScheduled) -> None:
     step = _move(state, event)
+    state.retries += 1
     step.error = event.error
     step.attempt = event.attempt
     _span(step, state.at, event.error.category)
@@ -345,6 +347,17 @@ def _discovered(state: RunState, event: ev.Discovered) -> None:
     state.discoveries.append((event.path, event.what, event.need))
 
 
+def _feedback_given(state: RunState, event: ev.FeedbackGiven) -> None:
+    told = state.told.get(event.path)
+    if told is None:
+        told = state.told[event.path] = Told()
+    if event.quality is not None:
+        told.quality = event.quality
+    usage = Usage(tokens=event.tokens, cost=event.cost, cpu_s=event.cpu_s, memory_mb=event.memory_mb)
+    told.usage.add(usage)
+    state.usage.add(usage)
+
+
 # --- questions and limits
 
 
@@ -413,6 +426,7 @@ HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.StepInDoubt: _step_in_doubt,
     ev.StepExpanded: _step_expanded,
     ev.Discovered: _discovered,
+    ev.FeedbackGiven: _feedback_given,
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,
     ev.LimitReached: _limit_reached,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kedge.flow.commands import Command
+from kedge.flow.usage import Usage
 from kedge.flow.words import Blob, Failure
 
 
@@ -43,6 +44,13 @@ class Reported(msgspec.Struct, gc=False):
     need: str = ""
 
 
+class Used(msgspec.Struct, gc=False):
+    """An attempt is over, and this is what it used besides time."""
+
+    path: str
+    usage: Usage
+
+
 class Ticked(msgspec.Struct, gc=False):
     """Time went on. Carries nothing: the time comes with every input."""
 
@@ -69,4 +77,4 @@ class Exhausted(msgspec.Struct, gc=False):
     value: float
 
 
-Input = Returned | Raised | Reported | Ticked | Resumed | Salvaged | Command | Exhausted
+Input = Returned | Raised | Reported | Used | Ticked | Resumed | Salvaged | Command | Exhausted

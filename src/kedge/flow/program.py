@@ -47,6 +47,7 @@ class Node:
         "outer",
         "places",
         "plain",
+        "quality",
         "rank",
         "required",
         "resources",
@@ -85,6 +86,7 @@ class Node:
             self.foreach = compile_args({"items": step.foreach})
         self.until: Expression | None = parse(step.loop.until) if step.loop and step.loop.until else None
         self.expect: Expression | None = parse(step.expect) if step.expect is not None else None
+        self.quality: Expression | None = parse(step.quality) if step.quality is not None else None
         self.retry: Retry = step.retry or (spec.retry if spec and spec.retry else NO_RETRY)
         self.required = step.on_error != "continue"
         self.join = step.join
@@ -102,7 +104,8 @@ class Node:
         self.weight_s = 1.0 if once_s is None else once_s
         if step.loop is not None:
             self.weight_s = whole_s(step, self.weight_s)
-        self.tested = self.expect is not None or step.loop is not None
+        judged = self.quality is not None or step.quality_min is not None or step.output is not None
+        self.tested = self.expect is not None or step.loop is not None or judged
         """What comes back is looked at before the step is done."""
         named = spec.resources if spec is not None else ()
         self.resources = tuple(dict.fromkeys((*named, *step.resources))) if named or step.resources else ()
@@ -111,12 +114,17 @@ class Node:
         # Needs nothing but a place to run in, once its dependencies are there.
         self.plain = self.calls and not (self.when or self.foreach)
 
-    def names(self) -> Iterable[str]:
-        """Steps that this one refers to, in its own words."""
-        found: dict[str, None] = dict.fromkeys((*self.step.after, *self.args.names))
-        for part in (self.when, self.foreach, self.until, self.expect, self.signal, self.ask):
+    def reads(self) -> dict[str, None]:
+        """What it asks for the value of, in its own words."""
+        found: dict[str, None] = dict.fromkeys(self.args.names)
+        for part in (self.when, self.foreach, self.until, self.expect, self.quality, self.signal, self.ask):
             if part is not None:
                 found.update(dict.fromkeys(part.names))
+        return found
+
+    def names(self) -> Iterable[str]:
+        """Steps that this one refers to, in its own words."""
+        found = dict.fromkeys(self.step.after) | self.reads()
         apart = (self.id, self.step.fallback_for)  # itself, and what it waits for in its own way
         return [name for name in found if name not in NOT_STEPS and name not in apart]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
+
+from kedge.base.errors import BadInput
 
 Ask = Literal["never", "effects", "every_step"]
 ASKS: tuple[Ask, ...] = get_args(Ask)
@@ -16,3 +18,19 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ask: Ask = "never"
     """What a person is asked before, though the plan does not say so: nothing, each call that changes
     something outside, or each call."""
+    quality_threshold: float = 0.7
+    """A result of less quality counts as not good, where its step does not say itself what is good enough."""
+
+    def __post_init__(self) -> None:
+        if self.ask not in ASKS:
+            raise BadInput(f"{self.ask!r} cannot be asked for", code="ask", where="ask", allowed=ASKS)
+        given: Any = self.quality_threshold
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
+            raise BadInput(
+                f"quality_threshold is a number from 0 to 1, not {given!r}",
+                code="setting_value", where="quality_threshold",
+            )  # fmt: skip
+
+    def asking(self, ask: Ask) -> RunSettings:
+        """The same, and asking for that too if it is more than nothing."""
+        return self if ask == "never" else msgspec.structs.replace(self, ask=ask)
