@@ -149,3 +149,25 @@ def test_an_id_that_the_index_has_and_the_table_has_not_is_damage(posted, monkey
     monkeypatch.setattr(command_rows, "find_command", lambda *_: None)
     with pytest.raises(StoreDamaged, match="leads nowhere"):
         journal.post([Sent("run", "k", 0, 5, b"{}")])
+
+
+def test_what_a_power_cut_takes_back_was_never_sent():
+    from kedge.testing.world.disk import Disk, SimulatedJournal
+
+    class Cut:
+        def before(self, call, patience_s): ...
+        def after(self, call): ...
+
+        def written(self, call):
+            if call == "post":
+                raise RuntimeError("the power fails before the sync")
+
+    disk = Disk()
+    journal = SimulatedJournal(disk, Cut())
+    Driver(journal).write(1)
+    with pytest.raises(RuntimeError):
+        journal.post([Sent("run", "k", 0, 5, b"{}")])
+    assert [one.id for one in journal.posted("run")] == ["k"]
+    disk.power_cut(survive=0)
+    assert journal.posted("run") == []
+    assert journal.find_posted("run", "k") is None
