@@ -187,7 +187,8 @@ class Life:
         return run
 
     async def _started(self, plan: kedge.Plan) -> kedge.Run:
-        run = await self.engine.start(plan, run_id="r", on_event=self._told)
+        settings = kedge.RunSettings(undo=self._flow.undo)
+        run = await self.engine.start(plan, run_id="r", on_event=self._told, settings=settings)
         self.ack("started", run="r")
         return run
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import apsw
 from crash_steering import (
@@ -28,6 +28,7 @@ from crash_steering import (
     signalled_while_nobody_drives,
     tried_again,
 )
+from crash_undoing import CANCELLED, DONE, FAILED, FAR, ONE_STEP, cancelled, one_step, taken_back
 
 import kedge
 
@@ -83,6 +84,8 @@ class Workflow:
     """It uses the built-in tools for files."""
     changing: bool = False
     """Each life has another version of the tool `change`."""
+    undo: Literal["never", "failure"] = "never"
+    """When it undoes what it did."""
     weight: int = 4
     """How often it is drawn: what starts processes or waits takes long."""
 
@@ -353,6 +356,12 @@ WORKFLOWS: dict[str, Workflow] = {
     "approval": Workflow(APPROVED),
     "failure_asked": Workflow(FAILING),
     "tried_again": Workflow(TRIED_AGAIN, act=tried_again),
+    "undo_cancelled": Workflow(CANCELLED, act=cancelled),
+    "undo_failed": Workflow(FAILED, undo="failure"),
+    "undo_failed_again": Workflow(FAILED, undo="failure", doubt="failed"),
+    "undo_later": Workflow(DONE, after=taken_back),
+    "undo_one_step": Workflow(ONE_STEP, act=one_step),
+    "undo_process": Workflow(FAR, undo="failure", weight=1),
     "process": Workflow(chain("put", "far_think", "far_think"), weight=1),
     "process_effect": Workflow(chain("far_pay", "put"), weight=1),
     "process_timeout": Workflow(

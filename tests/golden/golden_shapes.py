@@ -428,3 +428,4 @@ shape("retry_failed", "A failed run is taken up again, inside a composite and a 
       play=failed_and_tried_again)  # fmt: skip
 
 import golden_steering  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - more of them, for runs that are steered
+import golden_undoing  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - and for runs of which something is undone

@@ -27,7 +27,12 @@ OF_ONE_TURN = {
 def cuts(kept: Golden) -> list[int]:
     """After how many events its driver may have died."""
     events = [json.loads(entry.data) for entry in kept.entries]
-    return [n for n, event in enumerate(events, 1) if n > 1 and not _goes_on(event)]
+    kinds = [event["kind"] for event in events]
+    taken_up_to_undo = {
+        n for n in range(1, len(kinds)) if kinds[n - 1 : n + 1] == ["RunResumed", "CompensationStarted"]
+    }
+    ends = {n for n, event in enumerate(events, 1) if n > 1 and not _goes_on(event)}
+    return sorted(ends - taken_up_to_undo)
 
 
 def _goes_on(event: dict[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from kedge.control.numbers import By, Numbers, numbers
 from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, prune
 from kedge.control.run import Run
-from kedge.control.salvage import Found, Salvage, examine, hold, refuse_whole, write
+from kedge.control.salvage import Salvage, examine, hold, refuse_whole, write_to
 from kedge.control.watching import Watched
 from kedge.engine.blobs import Blobs
 from kedge.engine.driver import Driver
@@ -27,7 +27,6 @@ from kedge.engine.ports import Journal
 from kedge.engine.recovery import fold
 from kedge.flow.result import RunResult
 from kedge.journal.entry import Head
-from kedge.journal.opening import open_journal
 from kedge.tools.registry import Registry
 
 
@@ -163,21 +162,10 @@ class Shelf:
             found = examine(journal, id_, self.registry.catalog, self.limits)
             if lease is not None:
                 refuse_whole(found.facts)
-            return self._write_salvaged(found, to)
+            return write_to(found, to, self._clock.now_ms())
         finally:
             if lease is not None:
                 journal.release(lease)
-
-    def _write_salvaged(self, found: Found, to: str | Path) -> Salvage:
-        target = open_journal(to)
-        try:
-            if not target.durable:
-                raise BadInput(
-                    "what is salvaged must not end with the process", where=str(to), remedy="name a file"
-                )
-            return write(found, target, str(to), self._clock.now_ms())
-        finally:
-            target.close()
 
     def prune(self, policy: Retention, *, dry_run: bool = False) -> Pruned:
         """Forget the runs that the policy gives up. One that is driven stays, whatever the policy says."""

@@ -163,6 +163,10 @@ class StepFailed(Event, tag="StepFailed"):
     error: Failure
     held: bool = False
     """What that means for others is still to be said: somebody is asked."""
+    result: Raw = NONE
+    """What its call gave, if that was no good, and something undoes it."""
+    blob: Blob | None = None
+    """The same, where it is large."""
 
 
 class FailureSettled(Event, tag="FailureSettled"):
@@ -318,6 +322,30 @@ class RunCancelling(Event, tag="RunCancelling"):
 
     by: str = ""
     reason: str = ""
+    compensate: bool = False
+    """After that, what was done is undone."""
+
+
+class CompensationStarted(Event, tag="CompensationStarted"):
+    """What steps did is being undone, in reverse. The calls are steps of their own: `STEP.undo`."""
+
+    steps: tuple[str, ...] = ()
+    """These, and all that used them; empty: everything that was done."""
+    by: str = ""
+    reason: str = ""
+    status: RunStatus | None = None
+    """How the run ends once that is over, if nothing else is to be done in it."""
+    error: Failure | None = None
+    """With which error it ends then."""
+
+
+class CompensationEnded(Event, tag="CompensationEnded"):
+    """All is undone that could be."""
+
+    undone: int = 0
+    """Steps that were undone."""
+    left: int = 0
+    """Steps that were not, though they were to be."""
 
 
 class RunEnded(Event, tag="RunEnded"):
@@ -359,6 +387,8 @@ AnyEvent = (
     | RunPaused
     | RunUnpaused
     | RunCancelling
+    | CompensationStarted
+    | CompensationEnded
     | RunEnded
 )
 

@@ -8,19 +8,19 @@ from kedge.flow.turn import Turn
 from kedge.flow.words import Failure
 
 
-def fail(turn: Turn, step: StepState, failure: Failure) -> None:
-    """`step` has failed for good."""
+def fail(turn: Turn, step: StepState, failure: Failure, raw: bytes = b"") -> None:
+    """`step` has failed for good. `raw`: what its call gave, if that was no good."""
     state = turn.state
-    ending = state.cancelling or bool(state.stopped_by)
+    unfit, blob = turn.store(raw) if raw and step.node.undo is not None else (ev.NONE, None)
     if (
-        ending
+        state.ending
         or step.owner is not None
         or step.node.fallback >= 0
         or _first(step).node.step.on_error != "ask"
     ):
-        turn.emit(ev.StepFailed(path=step.path, error=failure))
+        turn.emit(ev.StepFailed(path=step.path, error=failure, result=unfit, blob=blob))
         return
-    turn.emit(ev.StepFailed(path=step.path, error=failure, held=True))
+    turn.emit(ev.StepFailed(path=step.path, error=failure, held=True, result=unfit, blob=blob))
     ask_what_to_do(turn, step, failure.message)
 
 

@@ -17,6 +17,7 @@ from kedge.flow.answers import answer, refuse_late
 from kedge.flow.changes import Act, changed, rolled_back
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
+from kedge.flow.undoing import compensate, refuse_meanwhile, rolled_back_undone
 from kedge.flow.words import Outcome, StepStatus
 from kedge.plan.nearest import nearest
 from kedge.plan.patch import Addition, Patch
@@ -31,12 +32,14 @@ def steer(turn: Turn, command: cmd.Command) -> None:
         if said:
             raise Refused(said, code="already_refused", where=f"command {command.key}")
         return
-    if state.end is not None:  # its log is closed
+    if state.end is not None and not isinstance(command, cmd.Compensate):  # its log is closed
         raise run_ended(state.run_id, state.end)
     word = str(type(command).__struct_config__.tag)
     try:
         if isinstance(command, cmd.Answer):
             refuse_late(state, command, turn.asked_at)
+        if state.end is not None or state.compensating:
+            refuse_meanwhile(state, command)
         act = _RULES[type(command)](state, command)
     except KedgeError as refusal:
         if command.key:
@@ -102,9 +105,11 @@ def _unpause(state: RunState, given: cmd.Unpause) -> Act:
 
 
 def _cancel(state: RunState, given: cmd.Cancel) -> Act:
-    if state.cancelling:
+    if state.cancelling and (state.undo_after or not given.compensate):
         return _nothing
-    return _emits(ev.RunCancelling(by=given.by, reason=given.reason))
+    if state.compensating and given.compensate:
+        return _nothing
+    return _emits(ev.RunCancelling(by=given.by, reason=given.reason, compensate=given.compensate))
 
 
 SIGNALS_MAX = 10_000
@@ -205,6 +210,8 @@ def _prioritise(state: RunState, given: cmd.Prioritise) -> Act:
 
 
 def _rollback(state: RunState, given: cmd.Rollback) -> Act:
+    if given.compensate:
+        return rolled_back_undone(state, given)
     return rolled_back(state, given.version, given.why, given.by)
 
 
@@ -212,6 +219,7 @@ _RULES: dict[type[cmd.Order], Callable[[RunState, Any], Act]] = {
     cmd.Pause: _pause,
     cmd.Unpause: _unpause,
     cmd.Cancel: _cancel,
+    cmd.Compensate: compensate,
     cmd.Answer: answer,
     cmd.Inject: _inject,
     cmd.Remove: _remove,

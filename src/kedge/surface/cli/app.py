@@ -42,6 +42,7 @@ COMMANDS = {
     "rollback": (_STEER, "Let a run follow an earlier version of its plan again."),
     "set-goal": (_STEER, "Say otherwise what a run is for."),
     "set-context": (_STEER, "Give steps that have not run other values to read."),
+    "compensate": ("kedge.surface.cli.runs", "Undo what a run did that has ended, or one step of it."),
     "runs": ("kedge.surface.cli.lists", "List the runs of the store, newest first."),
     "show": ("kedge.surface.cli.pictures", "Draw a run or a plan."),
     "report": ("kedge.surface.cli.report", "Tell a run as Markdown: what was done, and what it took."),

@@ -44,7 +44,7 @@ def asking(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def signed(command: Any, given: dict[str, Any]) -> Any:
     """The command with who asks for it, and its key."""
-    return msgspec.structs.replace(command, by=given["by"] or _user(), key=given["key"])
+    return msgspec.structs.replace(command, by=given["by"] or user(), key=given["key"])
 
 
 def ask(run_id: str, command: Any, given: dict[str, Any]) -> int:
@@ -100,7 +100,7 @@ def told(screen: Screen, receipt: Receipt, command: Any, decision: Decision | No
     return exits.DONE
 
 
-def _user() -> str:
+def user() -> str:
     """Who sits here."""
     try:
         return getpass.getuser()

@@ -1,4 +1,4 @@
-"""`run`, `resume`, `answer`, `cancel`: the commands that drive a run."""
+"""`run`, `resume`, `answer`, `cancel`, `compensate`: the commands that drive a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kedge.assemble import Settings, build_engine
 from kedge.control.driving import require_tools
 from kedge.surface.cli import exits
 from kedge.surface.cli.account import as_data, tell
-from kedge.surface.cli.asking import ask, by_option, key_option, signed, wait_option
+from kedge.surface.cli.asking import ask, by_option, key_option, signed, user, wait_option
 from kedge.surface.cli.drive import Manner, drive
 from kedge.surface.cli.inputs import inputs_of
 from kedge.surface.cli.lists import in_engine
@@ -127,20 +127,21 @@ def answer(run_id: str, question: str, answer_text: str, **given: Any) -> int:
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @click.option("--reason", default="", help="Why, for whoever reads the log.")
+@click.option("--undo", is_flag=True, help="Undo what it did, as far as the plan says how.")
 @by_option
 @key_option
 @wait_option
 @tools_option
 @store_option
 @json_option
-def cancel(run_id: str, reason: str, **given: Any) -> int:
+def cancel(run_id: str, reason: str, undo: bool, **given: Any) -> int:  # noqa: FBT001
     """Cancel a run, whoever drives it.
 
     What is done stays done. A run that nobody drives is taken up to end it, and starts nothing.
     """
     settings = settings_of(given["store"], given["tools"])
     require_store(settings)
-    command = commands.Cancel(reason=reason)
+    command = commands.Cancel(reason=reason, compensate=undo)
     if given["no_wait"] or _is_driven(settings, run_id):
         return ask(run_id, command, given)
     screen = Screen(as_json=given["as_json"])
@@ -166,6 +167,32 @@ def _is_driven(settings: Settings, run_id: str) -> bool:
     return in_engine(settings, lambda engine: engine.driven(run_id))
 
 
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.argument("step", default="")
+@click.option("--reason", default="", help="Why, for whoever reads the log.")
+@click.option("--by", metavar="NAME", help="Who wants it.  [default: your user name]")
+@tools_option
+@store_option
+@parallel_option
+@live_option
+@json_option
+def compensate(run_id: str, step: str, reason: str, **given: Any) -> int:
+    """Undo what a run did that has ended, or one step of it.
+
+    With a step, all that used it is undone first. The exit code tells how the run stands then: one that was
+    done is cancelled by it (4).
+    """
+    manner = _manner(given)
+    require_store(manner.settings)
+
+    async def begin(engine: Engine) -> Run:
+        _require_undo_tools(engine, run_id)
+        return await engine.compensate(run_id, step, reason, given["by"] or user())
+
+    return drive(manner, begin)
+
+
 def _manner(given: dict[str, Any]) -> Manner:
     return Manner(
         settings=settings_of(given["store"], given["tools"], given["parallel"]),
@@ -175,7 +202,24 @@ def _manner(given: dict[str, Any]) -> Manner:
     )
 
 
-# It looks at the run before that is taken up: what cannot work must leave it as it was.
+# These look at the run before it is taken up: what cannot work must leave it as it was.
+
+
+def _require_undo_tools(engine: Engine, run_id: str) -> None:
+    """BadInput if there is no tool here for something that undoes a step of the run: it would stay."""
+    undos = [node.undo.step for node in engine.look(run_id).state.program.nodes if node.undo is not None]
+    missing = sorted({undo.worker for undo in undos if undo.worker not in engine.registry})
+    if missing:
+        raise _tools_missing(run_id, missing)
+
+
+def _tools_missing(run_id: str, missing: list[str]) -> BadInput:
+    return BadInput(
+        f"the run still needs tools that are not here: {', '.join(missing)}",
+        code="tools_missing",
+        where=f"run {run_id}",
+        remedy="name the files that it was started with: --tools FILE",
+    )
 
 
 def _require_question(engine: Engine, run_id: str, question: str, answer: str) -> None:
