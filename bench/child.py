@@ -20,6 +20,7 @@ from typing import Any, Protocol, Self
 import graphs
 import node
 import peers
+import steering
 
 BORN_S = float(os.environ.get("BENCH_BORN_S") or time.time())
 """Wall clock of when this process was asked for."""
@@ -72,12 +73,12 @@ async def wall(
 
 async def _timed(engine: Subject, graph: graphs.Graph, *, keep: bool) -> dict[str, float]:
     gc.collect()
-    before, called = _reset_peak(), node.calls
+    before, called = reset_peak(), node.calls
     admitted = await engine.admit(graph)
     results = await engine.run()
     wall_s, cpu_s = time.perf_counter() - engine.began[0], time.process_time() - engine.began[1]
     taken = {"wall": wall_s, "cpu": cpu_s, **admitted}
-    peak = _memory("VmHWM") - before
+    peak = memory("VmHWM") - before
     graph.check(results)
     if node.calls - called != len(graph):
         raise SystemExit(f"{node.calls - called} calls were made for {len(graph)} steps")
@@ -86,16 +87,17 @@ async def _timed(engine: Subject, graph: graphs.Graph, *, keep: bool) -> dict[st
     return {**taken, "peak": peak} if before else taken
 
 
-def _reset_peak() -> int:
+def reset_peak() -> int:
     """Memory in use, where the system can tell its peak from here on; else 0."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
-        return _memory("VmRSS")
+        return memory("VmRSS")
     except OSError:
         return 0
 
 
-def _memory(name: str) -> int:
+def memory(name: str) -> int:
+    """What the system says of this process's memory, in bytes; 0 if it does not tell."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -208,7 +210,7 @@ async def resume(folder: Path, graph: str = "W3", n: int | None = None, *, event
             "resumed_s": resumed_s - BORN_S,
             "ended_s": ended_s - BORN_S,
             "calls": node.calls,
-            "peak": _memory("VmHWM"),
+            "peak": memory("VmHWM"),
         }
         if events:
             return {**found, "twice": node.calls - 10, "ok": result.ok}
@@ -291,6 +293,9 @@ MEASURES: dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]] = {
     "resume": resume,
     "follow": follow,
     "cancel": cancel,
+    "send": steering.send,
+    "elsewhere": steering.elsewhere,
+    "queued": steering.queued,
     **{name: _elsewhere("live", name) for name in ("update", "position")},
 }
 

@@ -276,6 +276,43 @@ def prompt() -> list[Row]:
     ]
 
 
+def steering(count: int) -> list[Row]:
+    """How soon commands are applied."""
+
+    def disk(found: Found) -> str:
+        half_ms, most_ms = (_least("ours", what, 1e3)(found) for what in ("disk_p50_s", "disk_p99_s"))
+        return f"the disk beside it: half {half_ms:.2f} ms, 99 of 100 {most_ms:.2f} ms"
+
+    queued = {"ours": Job("queued", {"n": count})}
+
+    def rate(what: str) -> Callable[[Found], float]:
+        return lambda found: max(one["n"] / one[what] for one in found["ours"])
+
+    return [
+        Row(
+            "steer", "command to its decision, 99 of 100, without the disk", {"ours": Job("send")},
+            _least("ours", "p99_s", 1e3), "ms", 2, note=disk,
+        ),
+        Row(
+            "steer", "the same from another process, with the disk", {"ours": Job("elsewhere")},
+            _least("ours", "p99_s", 1e3), "ms", 100,
+            note=lambda found: f"half of them within {_least('ours', 'p50_s', 1e3)(found):.1f} ms",
+        ),
+        Row(
+            "steer", f"{count:,} commands for one run from 64 senders: accepted", queued,
+            rate("accepted_s"), "/s", least=2_000,
+        ),
+        Row(
+            "steer", "… applied", queued, rate("applied_s"), "/s", least=2_000,
+            note=lambda found: f"{_least('ours', 'grown', 1 / 2**20)(found):.0f} MiB more",
+        ),
+        Row(
+            "steer", "… out of order or twice", queued,
+            lambda found: max(one["wrong"] for one in found["ours"]), "commands", 0,
+        ),
+    ]  # fmt: skip
+
+
 def live() -> list[Row]:
     """How soon a live run is up to date; `elsewhere` is what comparable systems set themselves."""
     return [
@@ -349,6 +386,7 @@ def rows(*, quick: bool) -> list[Row]:
         *large(20_000 if quick else 100_000),
         *resuming(100_000 if quick else 1_000_000),
         *prompt(),
+        *steering(20_000 if quick else 100_000),
         *live(),
         *others(),
     ]

@@ -11,10 +11,14 @@ from pages import code, first_line, table
 from shapes import attributes_of, docs_of
 
 import kedge
+from kedge.control.driving import Driven, Movable
+from kedge.control.inbox import Waiting
 from kedge.control.listing import RunInfo
 from kedge.control.numbers import NumberRow, Numbers
 from kedge.control.retention import Pruned
 from kedge.control.salvage import Salvage
+from kedge.control.shelf import Shelf
+from kedge.control.watching import Watched
 from kedge.flow.estimates import Estimates, StepEstimate, VersionEstimate
 from kedge.flow.feedback import Feedback
 from kedge.flow.result import Counts, StepResult
@@ -27,9 +31,10 @@ FUNCTIONS: tuple[str, ...] = (
     "print_progress", "log_events",
 )  # fmt: skip
 CLASSES: tuple[type, ...] = (
-    kedge.Engine, kedge.Run, kedge.RunSettings, kedge.Decision, kedge.RunResult, StepResult, Counts, Failure,
-    Feedback, Suggestion, Usage, Estimates, StepEstimate, VersionEstimate, RunInfo, Numbers, NumberRow,
-    kedge.Fork, kedge.Repeat, kedge.Retention, Pruned, Salvage,
+    kedge.Engine, kedge.Run, kedge.RunSettings, kedge.Decision, kedge.Receipt, kedge.RunResult, StepResult,
+    Counts, Failure, Feedback, Suggestion, Usage, Estimates, StepEstimate, VersionEstimate, RunInfo,
+    Waiting, Movable, Driven, Watched, Numbers, NumberRow, kedge.Fork, kedge.Repeat, kedge.Retention,
+    Pruned, Salvage,
     kedge.Plan, kedge.Patch, kedge.Addition, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
 )  # fmt: skip
 
@@ -63,6 +68,7 @@ def members(kind: type) -> Iterator[tuple[str, str, str]]:
         yield from ((n, n, said.get(n, "")) for n in kind.__struct_fields__ if not n.startswith("_"))
     if kind is kedge.Engine:
         yield "Engine", call("Engine", kind), "Open it with `async with`."
+        yield from members(Shelf)  # what an engine knows of its store
     yield from ((name, name, said) for name, said in attributes_of(kind).items())
     for name, member in vars(kind).items():
         if name.startswith("_"):

@@ -59,7 +59,8 @@ class Strike:
 
 # --- the journal as the engine uses it
 
-PORT = "claim release commit head read good_prefix blob runs driven data_version stats".split()
+PORT = """claim release commit head read good_prefix blob runs driven data_version stats
+    post posted find_posted decisions arrived undecided port""".split()
 STORE_ERRORS: dict[str, Callable[[], KedgeError]] = {
     "full": lambda: StoreFull("no space left"),
     "busy": lambda: StoreError("the store is busy", code="store_busy"),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 from crash_disk import Calls, Disk, Stored, Told, read_disk, read_ledger
 from crash_life import read_acks
 
@@ -160,6 +161,18 @@ def check_end(folder: Path, disk: Disk) -> Iterator[str]:
     for ack in acks:
         if ack["kind"] == "spoiled" and not any(a["kind"] == "refused" for a in acks):
             yield "a damaged run was read as if it were sound"
+    yield from _undecided(folder, {ack["key"] for ack in acks if ack["kind"] == "posted"})
+
+
+def _undecided(folder: Path, posted: set[str]) -> Iterator[str]:
+    """I7: what was sent by the store is there, and somebody has decided on it."""
+    if not posted:
+        return
+    db = apsw.Connection(str(folder / "k.db"))
+    decided = {key for (key,) in db.execute("select id from command where decision is not null")}
+    db.close()
+    for key in sorted(posted - decided):
+        yield f"I7: command {key} was acknowledged, and nobody has decided on it"
 
 
 def _processes_in(folder: Path) -> list[int]:

@@ -14,7 +14,21 @@ from typing import Any, Literal, Protocol
 
 import apsw
 from crash_forked import FORKED, forked, forked_anew
-from crash_steering import APPROVED, CHANGED, FAILING, SIGNALLED, TRIED_AGAIN, changed, signalled, tried_again
+from crash_steering import (
+    ANSWERED,
+    APPROVED,
+    CHANGED,
+    FAILING,
+    SIGNALLED,
+    TRIED_AGAIN,
+    answered_elsewhere,
+    changed,
+    signalled,
+    signalled_at_last,
+    signalled_elsewhere,
+    signalled_while_nobody_drives,
+    tried_again,
+)
 from crash_undoing import CANCELLED, DONE, FAILED, FAR, ONE_STEP, cancelled, one_step, taken_back
 
 import kedge
@@ -336,6 +350,11 @@ WORKFLOWS: dict[str, Workflow] = {
     "deleted": Workflow(chain("pay"), before=_old_run, after=_delete_old, weight=2),
     "pruned": Workflow(chain("pay"), before=_old_run, after=_prune_old, weight=2),
     "signal": Workflow(SIGNALLED, act=signalled),
+    "signal_from_elsewhere": Workflow(SIGNALLED, act=signalled_elsewhere),
+    "signal_between_lives": Workflow(
+        SIGNALLED, before=signalled_while_nobody_drives, act=signalled_at_last
+    ),
+    "answers_from_elsewhere": Workflow(ANSWERED, act=answered_elsewhere),
     "changed": Workflow(CHANGED, act=changed),
     "approval": Workflow(APPROVED),
     "plan_asked": Workflow(chain("put", "pay", "put"), ask="plan"),

@@ -49,6 +49,69 @@ async def tried_again(client: Client, run: kedge.Run) -> None:
     await send(client, run, commands.Signal(name="go", key="s1"))
 
 
+async def _from_elsewhere(client: Client, run: kedge.Run, asked: list[Any]) -> None:
+    """Send commands by the store, all at once, and write down what became of each."""
+    todo = [command for command in asked if not client.acked("sent", key=command.key)]
+    if not todo or run.state.ended:
+        return
+    async with kedge.Engine(store="k.db") as other:
+        await asyncio.gather(*(_told(client, other, command) for command in todo))
+
+
+async def _told(client: Client, other: kedge.Engine, command: Any) -> None:
+    try:
+        receipt = await other.send("r", command)
+        client.ack("posted", run="r", key=command.key)
+        decision = await receipt.decided(30)
+    except kedge.Refused:
+        return  # it has ended in the meantime
+    if decision.code != "run_ended":
+        client.ack("sent", run="r", key=command.key, taken=decision.taken)
+
+
+async def signalled_elsewhere(client: Client, run: kedge.Run) -> None:
+    """Somebody else says that it has happened, twice with one key; a step is added, and one is refused."""
+    step = kedge.Step(id="more", tool="pay", after=("s0",))
+    asked = [
+        commands.Inject(step=step, key="i1"),
+        commands.Inject(step=step, key="i2"),
+        commands.SetGoal(goal="h", key="g1"),
+    ]
+    await _from_elsewhere(client, run, asked)
+    await _from_elsewhere(client, run, [commands.Signal(name="go", key="s1")] * 2)
+
+
+async def answered_elsewhere(client: Client, run: kedge.Run) -> None:
+    """Every question is answered by two people at once, in no order; one of the answers counts."""
+    while run.state.open_questions < ASKED and not run.state.ended and not client.acked("answers"):  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)
+    client.ack("answers")
+    order = [3, 1, 6, 5, 2, 4]
+    asked = [
+        commands.Answer(question=f"q{n}", answer="approve", key=f"{who}{n}", by=who)
+        for n in order
+        for who in ("anna", "ben")
+    ]
+    await _from_elsewhere(client, run, asked)
+
+
+async def signalled_while_nobody_drives(client: Client) -> None:
+    """Between two lives: what is sent then is kept until the next one takes the run up."""
+    if client.acked("started", run="r") and not client.acked("posted", key="early"):
+        async with kedge.Engine(store="k.db") as other:
+            try:
+                await other.send("r", commands.Signal(name="go", key="early"))
+            except kedge.Refused:
+                return
+        client.ack("posted", run="r", key="early")
+
+
+async def signalled_at_last(client: Client, run: kedge.Run) -> None:
+    """If no life was cut short, nobody has said it."""
+    if not client.acked("posted", key="early"):
+        await send(client, run, commands.Signal(name="go", key="early"))
+
+
 def wait(id_: str, *after: str) -> dict[str, Any]:
     """A step that waits for the signal `go`."""
     return {"id": id_, "wait": {"signal": "go"}, "after": list(after)}
@@ -62,6 +125,8 @@ def call(id_: str, tool: str, *after: str, **more: Any) -> dict[str, Any]:
 SIGNALLED = [call("s0", "put"), wait("w", "s0"), call("last", "pay", "w")]
 CHANGED = [call("s0", "put"), wait("w"), call("last", "put", "s0", "w")]
 APPROVED = [call("s0", "put"), call("s1", "pay", "s0", approval={"ask": "Pay?"}), call("s2", "put", "s1")]
+ASKED = 6
+ANSWERED = [call(f"p{n}", "pay", approval={"ask": "Pay?"}) for n in range(ASKED)]
 FAILING = [
     call("s0", "put"),
     call("s1", "mended", "s0", on_error="ask"),

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from kedge.control.log_events import log_events as log_events
     from kedge.control.print_progress import print_progress as print_progress
     from kedge.control.retention import Retention as Retention
-    from kedge.control.run import Decision as Decision
     from kedge.control.run import Run as Run
+    from kedge.control.sending import Receipt as Receipt
+    from kedge.engine.receipts import Decision as Decision
     from kedge.flow import commands as commands
     from kedge.flow.result import RunResult as RunResult
     from kedge.flow.settings import RunSettings as RunSettings
@@ -79,7 +80,9 @@ _HOMES = {
     "control.log_events": "log_events",
     "control.print_progress": "print_progress",
     "control.retention": "Retention",
-    "control.run": "Decision Run",
+    "control.run": "Run",
+    "control.sending": "Receipt",
+    "engine.receipts": "Decision",
     "flow.result": "RunResult",
     "flow.settings": "RunSettings",
     "flow.words": "RunStatus StepStatus",

@@ -152,3 +152,14 @@ def test_an_unknown_part_is_refused_with_those_there_are():
     assert done.returncode == 2
     assert "W9" in done.stderr
     assert "W1" in done.stderr
+
+
+def test_commands_are_timed_and_none_is_lost_or_out_of_order():
+    sent = run_child("send", n=50)
+    assert 0 < sent["p50_s"] <= sent["p99_s"] < 0.1
+    assert sent["disk_p50_s"] > 0
+    told = run_child("elsewhere", n=20)
+    assert 0 < told["p50_s"] <= told["p99_s"] < 0.9, "woken, and not found by the slow look"
+    queued = run_child("queued", n=1_280)
+    assert queued["wrong"] == 0
+    assert 1_280 / queued["accepted_s"] > 200

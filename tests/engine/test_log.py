@@ -35,7 +35,7 @@ def test_what_an_append_carried_goes_with_the_next_if_nobody_says_that_it_was_wr
     assert (third.headline, third.blobs, len(third.entries)) == (b"second", second.blobs, 2)
     log.written(third)
     lines.append(None)
-    assert log.pending()[3:] == ([], {}, None)
+    assert log.pending()[3:] == ([], {}, None, ())
 
 
 def test_an_append_that_fails_half_way_leaves_the_log_as_it_was(log):
@@ -63,3 +63,16 @@ def test_large_values_are_there_before_the_events_that_name_them(log):
     with pytest.raises(MemoryError):
         log.append([event(1)], 1, blobs(b"large"))
     assert (log.seq, log.tail) == (0, [])
+
+
+def test_what_became_of_commands_goes_with_the_next_append_until_it_is_written(log):
+    told = []
+    log.on_decided = told.append
+    log.decided += [(1, b"a")]
+    assert log.pending().decisions == ((1, b"a"),)
+    log.decided += [(2, b"b")]
+    append = log.pending()
+    assert append.decisions == ((1, b"a"), (2, b"b"))
+    log.written(append)
+    assert told == [append.decisions]
+    assert log.pending().decisions == ()

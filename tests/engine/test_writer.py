@@ -544,7 +544,7 @@ async def test_a_bug_of_ours_in_a_turn_is_told_to_everybody_who_waits(monkeypatc
         run = await engine.start(chain(1, "long"))
         waiting = asyncio.create_task(run.result())
         await asyncio.sleep(0.02)
-        monkeypatch.setattr("kedge.engine.driver.decide", broken)
+        monkeypatch.setattr("kedge.engine.receipts.decide", broken)
         async with asyncio.timeout(2):
             with pytest.raises(kedge.InternalError):
                 await run.pause()

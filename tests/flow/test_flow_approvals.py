@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from kedge.base.errors import BadInput, InvalidPlan, Refused
+from kedge.flow.commands import Answer
+from kedge.flow.decide import decide
 from kedge.flow.settings import RunSettings
+from kedge.flow.turn import Turn
 from kedge.plan.patch import Patch
 from kedge.testing.ring import Ring
 
@@ -193,3 +196,45 @@ def test_edited_arguments_must_fit_the_tool():
     with pytest.raises(InvalidPlan):
         run.answer("approve", value={"y": 1})
     assert run.questions == ["q1"]
+
+
+def answered(run: Ring, sent_ms: int, question: str = "q1") -> Turn:
+    """The answer is decided on long after the question had expired, and was sent at that time."""
+    turn = Turn(run.state, run.state.at + 500_000)
+    turn.asked_at = run.state.at + sent_ms
+    decide(turn, Answer(question=question, answer="approve"))
+    return turn
+
+
+@pytest.mark.parametrize("sent_ms", [0, 60_000])
+def test_an_answer_that_was_sent_in_time_counts_however_late_it_is_taken(sent_ms):
+    run = ring(asks("a", expires_s=60))
+    assert [type(event).__name__ for event in answered(run, sent_ms).events] == ["QuestionAnswered"]
+
+
+def test_an_answer_that_was_sent_too_late_counts_for_nothing():
+    with pytest.raises(Refused) as refused:
+        answered(ring(asks("a", expires_s=60)), 60_001)
+    assert refused.value.code == "expired"
+    assert answered(ring(asks("a")), 10**9).events, "it never expires"
+
+
+def test_a_late_answer_to_what_is_answered_or_was_never_asked_is_told_so():
+    run = ring(asks("a", expires_s=60), asks("b"))
+    run.answer("approve", question="q1")
+    with pytest.raises(Refused) as again:
+        answered(run, 10**9)
+    assert again.value.code == "already_answered"
+    with pytest.raises(BadInput) as unknown:
+        answered(run, 10**9, "q9")
+    assert unknown.value.code == "unknown_question"
+
+
+def test_nothing_is_written_after_the_end_of_a_run():
+    run = ring(step("a"))
+    run.finish("a")
+    before = run.kinds
+    with pytest.raises(Refused) as refused:
+        run.send("pause", key="k")
+    assert refused.value.code == "run_ended"
+    assert run.kinds == before

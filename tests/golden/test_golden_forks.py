@@ -23,10 +23,8 @@ async def test_a_fork_begins_as_the_run_was_and_comes_to_its_end(path):
         journal = golden.read(path).journal
         tools = tools_of(kept)
         async with kedge.Engine(tools, journal, clock=VirtualClock()) as engine:
-            try:
-                fork = engine.fork(golden.RUN_ID, at)
-            except kedge.Refused as refused:
-                assert refused.code == "fork_undone"
+            fork = _fork(engine, at)
+            if fork is None:
                 assert at >= _first_undone(kept)
                 continue
             assert fork.at in (at, at + 1)
@@ -37,6 +35,16 @@ async def test_a_fork_begins_as_the_run_was_and_comes_to_its_end(path):
             check_laws(run.state)
         assert_replays(journal)
         assert journal.read(golden.RUN_ID) == kept.entries, "the other run is as it was"
+
+
+def _fork(engine, at):
+    """None if something that it would begin with has been undone."""
+    try:
+        return engine.fork(golden.RUN_ID, at)
+    except kedge.Refused as refused:
+        if refused.code != "fork_undone":
+            raise
+        return None
 
 
 def _first_undone(kept):

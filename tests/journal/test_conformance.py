@@ -3,6 +3,7 @@
 import pytest
 
 from kedge.base.codec import digest
+from kedge.journal.command_table import CommandTable
 from kedge.journal.entry import Lease
 from kedge.journal.memory import MemoryJournal
 from kedge.journal.sqlite import SqliteJournal
@@ -48,14 +49,14 @@ def test_the_report_of_a_shared_store_skips_nothing(tmp_path):
 
 
 class TwoDrivers(MemoryJournal):
-    def claim(self, run_id, now_ms):
+    def claim(self, run_id, now_ms, port=0):
         self._owners.pop(run_id, None)
-        return super().claim(run_id, now_ms)
+        return super().claim(run_id, now_ms, port)
 
 
 class OneEpoch(MemoryJournal):
-    def claim(self, run_id, now_ms):
-        super().claim(run_id, now_ms)
+    def claim(self, run_id, now_ms, port=0):
+        super().claim(run_id, now_ms, port)
         run = self._runs[run_id]
         run.head = type(run.head)(run_id, run.head.seq, run.head.chain, 1)
         return Lease(run_id, 1)
@@ -86,8 +87,8 @@ class SweepsTooMuch(MemoryJournal):
 
 
 class OldestFirst(MemoryJournal):
-    def runs(self):
-        return super().runs()[::-1]
+    def runs(self, holding=b"", lacking=b""):
+        return super().runs(holding, lacking)[::-1]
 
 
 class OffByOne(MemoryJournal):
@@ -105,11 +106,32 @@ class ForeignBlob(MemoryJournal):
         return super().blob(sha) if sha != digest(b"") else b"something"
 
 
+class ForgetsIds(MemoryJournal):
+    def post(self, sent):
+        return super().post([one._replace(id=f"{one.id}{n}") for n, one in enumerate(sent)])
+
+
+class DecidesAtOnce(MemoryJournal):
+    def commit(self, appends, patience_s=0.0):
+        for append in appends:
+            self._commands.decide(append.decisions)
+        super().commit(appends, patience_s)
+
+
+class KeepsCommands(MemoryJournal):
+    def delete(self, run_ids):
+        commands = self._commands
+        self._commands = CommandTable()
+        super().delete(run_ids)
+        self._commands = commands
+
+
 @pytest.mark.parametrize(
     "broken",
     [
         TwoDrivers, OneEpoch, HalfBatches, LosesHeadlines, KeepsBlobs,
         SweepsTooMuch, OldestFirst, OffByOne, SilentlyEmpty, ForeignBlob,
+        ForgetsIds, DecidesAtOnce, KeepsCommands,
     ],
 )  # fmt: skip
 def test_the_kit_finds_a_broken_store(broken):

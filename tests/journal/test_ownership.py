@@ -189,7 +189,7 @@ def test_a_row_that_names_a_reused_pid_stops_nobody(path, open_sqlite):
     journal.claim("run", 1)
     journal.close()
     db = apsw.Connection(str(path))
-    db.execute("insert into lease values (1, ?, ?, ?, '1', 5)", (ME.host, os.getppid(), ME.boot))
+    db.execute("insert into lease values (1, ?, ?, ?, '1', 5, 0)", (ME.host, os.getppid(), ME.boot))
     db.close()
     assert open_sqlite().claim("run", 1).epoch == 2
 

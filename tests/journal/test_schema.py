@@ -53,7 +53,19 @@ def test_every_query_is_used():
     assert used == set(schema.SQL)
 
 
-@pytest.mark.parametrize("name", ["find_run", "read_events", "event_link", "find_blob", "find_owner"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "find_run",
+        "read_events",
+        "event_link",
+        "find_blob",
+        "find_owner",
+        "find_command",
+        "undecided_commands",
+        "runs_commanded",
+    ],
+)
 def test_lookups_do_not_scan(path, name):
     SqliteJournal(path).close()
     db = apsw.Connection(str(path))

@@ -94,7 +94,7 @@ def test_a_line_that_says_otherwise_than_the_log_is_told(store):
     journal = open_journal(store)
     (head,) = journal.runs()
     other = msgspec.structs.replace(head, headline=head.headline.replace(b'"done"', b'"failed"'))
-    journal.runs = lambda: [other]
+    journal.runs = lambda holding=b"", lacking=b"": [other]
     with pytest.raises(AssertionError, match="come to done, and the store's list says failed"):
         assert_replays(journal)
     journal.close()

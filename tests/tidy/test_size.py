@@ -22,7 +22,14 @@ LONG_FUNCTIONS: dict[str, str] = {}
 MANY_ARGUMENTS: dict[str, str] = {
     "src/kedge/tools/function.py::tool": "the public decorator: one optional keyword per property of a tool",
 }
-BIG_CLASSES: dict[str, str] = {}
+_PORT = "a store is one port: events, large values, commands, and who drives a run, in one transaction"
+BIG_CLASSES: dict[str, str] = {
+    "src/kedge/flow/result.py::RunResult": "a run's account: each is one fact, worked out when it is asked for",
+    "src/kedge/engine/ports.py::Journal": _PORT,
+    "src/kedge/journal/memory.py::MemoryJournal": _PORT,
+    "src/kedge/journal/sqlite.py::SqliteJournal": _PORT,
+    "src/kedge/testing/world/disk.py::SimulatedJournal": _PORT,
+}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

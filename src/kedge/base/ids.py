@@ -35,3 +35,8 @@ def run_id(text: str) -> RunId:
             remedy="use 1 to 64 of a-z, 0-9, '-' and '_', starting with a letter or digit",
         )
     return RunId(text)
+
+
+def new_key() -> str:
+    """A fresh key for a command that was given none."""
+    return secrets.token_hex(16)

@@ -19,7 +19,7 @@ def changed_tools(
 
     One that a person took as it is counts as changed again only if it is yet another.
     """
-    to_come = _tools_to_come(state, retry_failed=retry_failed)
+    to_come = tools_to_come(state, retry_failed=retry_failed)
     if undo or state.compensating:
         nodes = state.program.nodes
         to_come = {node.undo.step.tool for node in nodes if node.undo is not None and node.undo.step.tool}
@@ -33,8 +33,11 @@ def changed_tools(
     return changed
 
 
-def _tools_to_come(state: RunState, *, retry_failed: bool) -> set[str]:
-    """By the plan, not by the steps in being: children are that only once their composite has started."""
+def tools_to_come(state: RunState, *, retry_failed: bool = False) -> set[str]:
+    """Tools that may still be called.
+
+    By the plan, not by the steps in being: children are that only once their composite has started.
+    """
     names: set[str] = set()
     todo: list[Node] = [
         step.node

@@ -15,42 +15,42 @@ from kedge._version import __version__
 from kedge.base.clock import Clock, SystemClock
 from kedge.base.codec import digest
 from kedge.base.collector import collector_paused
-from kedge.base.errors import BadInput, KedgeError, NotFound
+from kedge.base.errors import BadInput, KedgeError
 from kedge.base.failpoints import armed, reach
 from kedge.base.ids import new_run_id
 from kedge.base.ids import run_id as checked_run_id
 from kedge.base.limits import Limits
 from kedge.control.changed import changed_tools
+from kedge.control.driving import AT_ONCE, Drive, Driven
 from kedge.control.follow import Callback, check_callback
 from kedge.control.forking import Door, Fork, Wish, fork
 from kedge.control.inputs import complete_inputs
 from kedge.control.known import first_event, refuse_another
-from kedge.control.listing import Line, RunInfo, headline, info
-from kedge.control.numbers import By, Numbers, numbers
-from kedge.control.reading import Reader
-from kedge.control.retention import Pruned, Retention, prune
+from kedge.control.listing import Line, info
 from kedge.control.run import Run
-from kedge.control.salvage import Salvage, salvaged
+from kedge.control.sending import Receipt, Sender, keyed, settled
+from kedge.control.shelf import Shelf
 from kedge.engine.attempts import Workshop
 from kedge.engine.blobs import Blobs
 from kedge.engine.driver import Driver
 from kedge.engine.gates import Gates, checked_resources
 from kedge.engine.log import RunLog
+from kedge.engine.mailbox import Mailbox
 from kedge.engine.ports import Journal
+from kedge.engine.post import Post
 from kedge.engine.recovery import fold
 from kedge.engine.writer import Writer
-from kedge.flow.commands import Compensate
+from kedge.flow.commands import Command, Compensate
 from kedge.flow.events import Raw, RunStarted, ToolMark
 from kedge.flow.input_question import begin
 from kedge.flow.inputs import Resumed, Ticked
 from kedge.flow.program import Program, compile_plan
-from kedge.flow.result import RunResult
 from kedge.flow.settings import Ask, RunSettings
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
 from kedge.flow.undoing import compensate, refuse_redoing
 from kedge.flow.words import RunStatus
-from kedge.journal.entry import Head, Lease
+from kedge.journal.entry import Lease
 from kedge.journal.opening import open_journal
 from kedge.plan.model import Plan
 from kedge.plan.patch import Patch
@@ -64,7 +64,7 @@ SHUTDOWN_GRACE_S = 5.0
 _encode_plan = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Engine:
+class Engine(Shelf):
     """Runs plans. Use it as `async with kedge.Engine(tools=[…]) as engine:`."""
 
     def __init__(
@@ -76,21 +76,15 @@ class Engine:
         resources: Mapping[str, int] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.registry = tools if isinstance(tools, Registry) else Registry(tools)
-        """Its tools by name."""
         if not isinstance(limits, Limits | None):
             raise BadInput(
                 f"Limits are needed, not {type(limits).__name__}",
                 code="limit_value", where="limits", remedy="write limits=kedge.Limits(parallel=8)",
             )  # fmt: skip
-        self.limits = limits or Limits()
-        """What plans may ask for and runs may use."""
+        registry = tools if isinstance(tools, Registry) else Registry(tools)
+        super().__init__(registry, limits or Limits(), clock or SystemClock())
         self._store = store
         self._resources = checked_resources(resources or {})
-        self._clock = clock or SystemClock()
-        self._journal: Journal | None = None
-        self._runs: dict[str, Run] = {}
-        self._drivers: dict[str, Driver] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         """Callbacks of ended runs that are still to see the end."""
 
@@ -105,6 +99,9 @@ class Engine:
         self._owns_journal = isinstance(self._store, str | Path)
         self._journal = open_journal(self._store) if isinstance(self._store, str | Path) else self._store
         self._writer = Writer(self._journal, self._clock)
+        listens = self._journal.durable and isinstance(self._clock, SystemClock)
+        self._post = Post(self._journal, listens=listens)
+        self._sender = Sender(self._journal, self._post, self._clock, self.limits)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -125,6 +122,7 @@ class Engine:
             await asyncio.gather(*self._leaving)
             await self._workshop.close()
         finally:
+            await self._post.close()
             for driver in () if self._owns_journal else self._drivers.values():
                 with contextlib.suppress(KedgeError):
                     journal.release(driver.log.lease)
@@ -133,15 +131,6 @@ class Engine:
             self._journal = None
             if self._owns_journal:
                 _close(journal)
-
-    def _opened(self) -> Journal:
-        if self._journal is None:
-            raise KedgeError(
-                "the engine is not open",
-                code="not_open",
-                remedy="use `async with kedge.Engine(…) as engine:`",
-            )
-        return self._journal
 
     # --- runs
 
@@ -172,6 +161,8 @@ class Engine:
             given = complete_inputs(plan, inputs or {}, may_ask=settings.ask != "never")
             program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
             document = _encode_plan(plan)
+        if not self._post.opened:
+            await self._post.open()
         id_ = checked_run_id(run_id) if run_id is not None else new_run_id()
         run = await self._known(id_, digest(document), given) if run_id is not None else None
         if run is not None:
@@ -203,7 +194,7 @@ class Engine:
     ) -> Run:
         """A new run and its first events."""
         journal, plan_id = self._opened(), digest(document)
-        lease = journal.claim(run_id, self._clock.now_ms())
+        lease = journal.claim(run_id, self._clock.now_ms(), self._post.bell.port)
         state = RunState(run_id, program, inputs, self.limits)
         log = RunLog(lease, 0, 0, 0, self._clock)
         run = self._drive(state, log, Blobs(journal), plan_id)
@@ -254,6 +245,8 @@ class Engine:
         journal = self._opened()
         check_callback(on_event)
         id_ = checked_run_id(run_id)
+        if not self._post.opened:
+            await self._post.open()
         known = self._runs.get(id_)
         if known is not None and self._drivers[id_].lost is None and not (retry_failed and known.state.ended):
             if on_event is not None:
@@ -265,7 +258,7 @@ class Engine:
         line = info(head, journal.driven)
         over = line.ended and not (retry_failed and line.status != RunStatus.DONE)
         # A run that has ended needs no driver, and whoever looks at it must not lock others out.
-        lease = Lease(id_, head.epoch) if over else journal.claim(id_, self._clock.now_ms())
+        lease = Lease(id_, head.epoch) if over else await self._claimed(id_)
         run = self._taken_up(id_, lease, retry_failed=retry_failed)
         if on_event is not None:
             run.subscribe(on_event)
@@ -277,6 +270,7 @@ class Engine:
         Also long after its end: the run is driven until that is undone. What refuses it is raised.
         """
         journal, id_ = self._opened(), checked_run_id(run_id)
+        await self._post.open()
         command = Compensate(step=step, reason=reason, by=by)
         if not info(self._as_it_is(self._head(id_)), journal.driven).ended:
             run = await self.resume(id_)
@@ -284,7 +278,7 @@ class Engine:
             return run
         if (known := self._runs.get(id_)) is not None:
             await self._let_go(known)
-        lease = journal.claim(id_, self._clock.now_ms())
+        lease = await self._claimed(id_)
         run = self._taken_up(id_, lease, retry_failed=False, undo=command)
         await self._drivers[id_].send(command)
         return run
@@ -305,9 +299,15 @@ class Engine:
         What the other's calls came to after that is used where the same call is due; `anew` makes them all.
         """
         id_ = self._head(checked_run_id(run_id)).run_id
-        door = Door(self._opened(), self._writer, self._clock, self.resume, self._taken_up)
+        door = Door(self._opened(), self._writer, self._clock, self._claimed, self.resume, self._taken_up)
         wish = Wish(at, before, patch, ask, anew, by)
         return fork(door, id_, wish, self.registry.catalog, self.limits)
+
+    async def _claimed(self, run_id: str) -> Lease:
+        """The run is ours, and whoever sends it something can wake us."""
+        if not self._post.opened:
+            await self._post.open()
+        return self._opened().claim(run_id, self._clock.now_ms(), self._post.bell.port)
 
     def _taken_up(
         self, run_id: str, lease: Lease, *, retry_failed: bool = False, undo: Compensate | None = None
@@ -344,6 +344,7 @@ class Engine:
         marks = self._marks(state.program)
         changed = changed_tools(state, marks, retry_failed=retry_failed, undo=undo is not None)
         self._drivers[run_id].put(Resumed(retry_failed, changed, undo is not None))
+        self._post.take_up(run_id)
         if armed:
             reach("control.resume.put")
         return run
@@ -362,7 +363,8 @@ class Engine:
             state, log, self._writer, self._workshop, self._clock, durable=journal.durable, driven_s=driven_s
         )
         run = self._runs[state.run_id] = Run(driver, journal, plan_id, self._clock)
-        driver.on_ended = lambda: self._retire(run)
+        self._post.add(state.run_id, Mailbox(driver, journal, self._post.tell))
+        driver.on_ended = lambda: self._over(run)
         driver.on_given_up = lambda: self._leave(self._let_go(run))
         self._drivers[state.run_id] = driver
         return run
@@ -379,13 +381,21 @@ class Engine:
         finally:
             self._retire(run)
 
+    def _over(self, run: Run) -> None:
+        """It has ended, and that is on disk: what came too late for it is refused while it is ours."""
+        if self._runs.get(run.id) is run:
+            self._sender.refuse_rest(run.id, self._drivers[run.id].log.lease.epoch, str(run.state.status))
+        self._retire(run)
+
     def _retire(self, run: Run) -> None:
         """Keep nothing of a run that needs no driver any more: an engine may see many in its life."""
         if self._runs.get(run.id) is not run:
             return  # done already; it may have been taken up anew since
         del self._runs[run.id]
         driver = self._drivers.pop(run.id)
+        self._post.remove(run.id)
         driver.leave()
+        self._writer.forget(driver.log)
         with contextlib.suppress(KedgeError):  # a lock left behind goes with the process
             self._opened().release(driver.log.lease)
         if armed:
@@ -398,87 +408,50 @@ class Engine:
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
+    async def send(self, run_id: str, command: Command) -> Receipt:
+        """Ask something of a run, whoever drives it. It is on disk when this returns, and will be decided on.
+
+        For a run that nobody drives it waits until somebody does.
+        """
+        self._opened()
+        id_, command = checked_run_id(run_id), keyed(command)
+        run = self._runs.get(id_)
+        if run is not None and self._drivers[id_].lost is None and not self._post.behind(id_):
+            return settled(id_, command.key, await run.send(command), driven=True)
+        return await self._sender.send(self._head(id_), command, lambda: self.look(id_).state)
+
+    async def drive_all(
+        self,
+        *,
+        at_once: int = AT_ONCE,
+        forever: bool = False,
+        told: Callable[[Driven], object] | None = None,
+    ) -> list[Driven]:
+        """Drive every run of the store that can move, until none moves by itself any more; how each stands.
+
+        `forever` goes on with whatever comes for any of them, until it is cancelled. `told` is told at once.
+        """
+        self._opened()
+        await self._post.open()
+        came_to: dict[str, Driven] = {}
+
+        def keep(driven: Driven) -> None:
+            came_to[driven.run_id] = driven
+            if told is not None:
+                told(driven)
+
+        await Drive(self, self._post, self._sender, keep, at_once=at_once, keeps=forever).run()
+        return list(came_to.values())
+
+    async def let_go(self, run_id: str) -> None:
+        """Drive a run no more. It stays in the store and can be taken up again, by anybody."""
+        run = self._runs.get(checked_run_id(run_id))
+        if run is not None:
+            await self._let_go(run)
+
     async def drain(self, grace_s: float = SHUTDOWN_GRACE_S) -> None:
         """Start nothing more in any run, and give what runs some time to end."""
         await asyncio.gather(*(run.drain(grace_s) for run in self._runs.values()))
-
-    # --- lists
-
-    def runs(self) -> list[RunInfo]:
-        """All runs of the store, newest first. Damaged ones are flagged, never hidden."""
-        journal = self._opened()
-        heads = [self._as_it_is(head) for head in journal.runs()]
-        return [info(head, journal.driven) for head in heads if head.seq or head.damaged]
-
-    def _as_it_is(self, head: Head) -> Head:
-        """A run that is driven here may be ahead of the store."""
-        driver = self._drivers.get(head.run_id)
-        if driver is None or driver.lost is not None:
-            return head
-        log, state = driver.log, driver.state
-        return msgspec.structs.replace(
-            head,
-            seq=log.seq,
-            headline=headline(state, self._runs[head.run_id].plan_id),
-            updated_at=state.at,
-            bytes=log.size,
-        )
-
-    def look(self, run_id: str) -> RunResult:
-        """A run as its log has it, without driving it."""
-        journal = self._opened()
-        id_ = checked_run_id(run_id)
-        live = self._runs.get(id_)
-        if live is not None and self._drivers[id_].lost is None:
-            return RunResult(live.state, live.plan_id)
-        self._head(id_)
-        with collector_paused():
-            entries = journal.read(id_)
-            folded = fold(id_, entries, Blobs(journal).fetch, self.registry.catalog, self.limits)
-        return RunResult(folded.state, folded.started.plan)
-
-    def _head(self, run_id: str) -> Head:
-        """Where a run of the store stands. One that was claimed and never begun counts as none."""
-        head = self._opened().head(run_id)
-        if head is None or not (head.seq or head.damaged or run_id in self._runs):
-            raise self._unknown(run_id)
-        return head
-
-    def _unknown(self, run_id: str) -> NotFound:
-        return NotFound(
-            f"no run has the id {run_id!r}", code="unknown_run", allowed=[run.id for run in self.runs()[:5]]
-        )
-
-    def reader(self, run_id: str) -> Reader:
-        """A run's events from the store, whoever drives it."""
-        id_ = checked_run_id(run_id)
-        self._head(id_)
-        return Reader(self._opened(), id_)
-
-    def salvage(self, run_id: str, to: str | Path | None = None) -> Salvage:
-        """What is intact of a damaged run; with `to` it is written into that store, to be resumed there.
-
-        What came after the damage is lost, and steps with effects may have had them there: the salvaged run
-        asks about that before anything starts.
-        """
-        journal, id_ = self._opened(), checked_run_id(run_id)
-        if id_ not in {run.id for run in self.runs()}:
-            raise self._unknown(id_)
-        if to is not None:
-            self._refuse_live(id_)
-        return salvaged(journal, id_, to, self.registry.catalog, self.limits, self._clock.now_ms())
-
-    def prune(self, policy: Retention, *, dry_run: bool = False) -> Pruned:
-        """Forget the runs that the policy gives up. One that is driven stays, whatever the policy says."""
-        return prune(self._opened(), self.runs(), self._runs, policy, self._clock.now_ms(), dry_run=dry_run)
-
-    def stats(self) -> dict[str, Any]:
-        """Facts on the store, for a health report."""
-        return self._opened().stats()
-
-    def numbers(self, by: By = "tool", since_s: float | None = None, last: int | None = None) -> Numbers:
-        """How well runs went, by tool, plan, day or week. By tool, the logs of the newest 1,000 are read."""
-        return numbers(self._opened(), self.runs(), by, self._clock.now_ms(), since_s=since_s, last=last)
 
     def delete(self, run_id: str) -> None:
         """Remove a run and everything it wrote. A run that is driven cannot be deleted."""
@@ -492,15 +465,6 @@ class Engine:
         if armed:
             reach("control.delete.before")
         self._opened().delete([id_])
-
-    def _refuse_live(self, run_id: str) -> None:
-        if run_id in self._runs and self._drivers[run_id].lost is None:
-            raise BadInput(
-                "the run is being driven",
-                code="run_is_live",
-                where=f"run {run_id}",
-                remedy="cancel it if it is to stop, and wait for its result, first",
-            )
 
 
 def _close(journal: Journal) -> None:

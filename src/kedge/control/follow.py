@@ -83,6 +83,23 @@ class Feed:
                 said.append((path, fraction, message))
                 news.set()
 
+    async def moved(self, seq: int) -> None:
+        """Until there is an event after `seq`, or the run is let go."""
+        news, driver = asyncio.Event(), self._driver
+        self._followers[news] = []
+        driver.on_events = self._wake
+        try:
+            while driver.log.seq <= seq and not driver.stopped and not driver.state.ended:
+                news.clear()
+                await news.wait()
+        finally:
+            self._leave(news)
+
+    def _leave(self, news: asyncio.Event) -> None:
+        del self._followers[news]
+        if not self._followers:
+            self._driver.on_events = None
+
     def _after(self, seq: int) -> list[Entry]:
         log = self._driver.log
         last = log.seq if self._driver.lost is None else log.durable_seq
@@ -134,9 +151,7 @@ class Feed:
                     return
                 await news.wait()
         finally:
-            del self._followers[news]
-            if not self._followers:
-                driver.on_events = None
+            self._leave(news)
 
 
 class Subscription:

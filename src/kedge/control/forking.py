@@ -81,6 +81,7 @@ class Door(NamedTuple):
     journal: Journal
     writer: Writer
     clock: Clock
+    claim: Callable[[str], Awaitable[Lease]]
     resume: Callable[[str], Awaitable[Run]]
     take_up: Callable[[str, Lease], Run]
 
@@ -328,7 +329,7 @@ async def _write(branch: Branch, door: Door, run_id: str) -> Run:
     if head is not None and head.seq:
         _refuse_another(journal, run_id, branch)
         return await door.resume(run_id)
-    lease = journal.claim(run_id, door.clock.now_ms())
+    lease = await door.claim(run_id)
     if armed:
         reach("control.fork.claimed")
     try:

@@ -74,6 +74,12 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.status in ENDED
 
 
+ASKS = b'"questions":'
+"""In the line of every run that waits for an answer, and in no other: what stands inside a text has its
+quotes escaped."""
+OVER = b'"ended_at":'
+"""In the line of every run that has ended, and in no other."""
+
 COUNTS_MS = 100
 """Steps that were done meanwhile may be missing in the line of a run whose driver was killed."""
 

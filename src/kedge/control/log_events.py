@@ -19,6 +19,8 @@ ACTIONS = {
     "callback_behind": "A callback was too slow, and was not told all events of a run that ended.",
     "callback_off": "A callback raised, and is called no more. The run goes on.",
     "discoveries_dropped": "A tool discovered more in one call than is kept.",
+    "commands_unreadable": "Commands that came by the store cannot be read at the moment; a look follows.",
+    "no_bell": "Nobody can wake this process: commands from other processes take up to a second.",
     "driver_stops": "A run cannot be driven on here; whoever waits for it is told why.",
     "loop_stalled": "A tool kept the event loop busy: nothing else could go on meanwhile.",
     "store_close": "The store did not close well. What was acknowledged is on disk.",

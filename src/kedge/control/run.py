@@ -6,34 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
-
 from kedge.base.clock import Clock
 from kedge.base.errors import BadInput, Refused
 from kedge.control.follow import Callback, Feed, Level, Subscription, check_callback, check_level
 from kedge.engine.driver import Driver
 from kedge.engine.ports import Journal
+from kedge.engine.receipts import Decision, refused
 from kedge.flow import commands as cmd
 from kedge.flow.result import RunResult
 from kedge.flow.state import RunState
 from kedge.flow.words import RunStatus
 from kedge.plan.model import Plan
 from kedge.views.narrate import RunEvent
-
-
-class Decision(msgspec.Struct, frozen=True):
-    """What became of a command."""
-
-    taken: bool
-    """It is done, or under way."""
-    why: str = ""
-    """Why it was refused."""
-    code: str = ""
-    """The same, for programs."""
-    allowed: tuple[str, ...] = ()
-    """What could have been asked."""
-    version: int = 0
-    """Of the plan that the run follows after it."""
 
 
 class Run:
@@ -74,6 +58,11 @@ class Run:
             raise self._driver.lost
         return self._driver.state.status
 
+    @property
+    def driven(self) -> bool:
+        """It is driven by this handle's engine; else nothing happens to it here any more."""
+        return not (self._driver.stopped or self._driver.state.ended)
+
     async def events(self, from_seq: int = 1, level: Level = "all") -> AsyncIterator[RunEvent]:
         """Every event from number `from_seq` on, without gaps, then live until the run ends."""
         check_level(level)
@@ -98,12 +87,16 @@ class Run:
             await asyncio.gather(*(subscription.finish() for subscription in self._subscriptions))
         return RunResult(self._driver.state, self.plan_id)
 
+    async def moved(self, seq: int) -> None:
+        """Until something has happened after event number `seq`, or it is not driven here any more."""
+        await self._feed.moved(seq)
+
     async def send(self, command: cmd.Command) -> Decision:
         """Ask something of the run: what was decided, once that is on disk, and why."""
         try:
             await self._driver.send(command)
         except (Refused, BadInput) as refusal:
-            return Decision(False, str(refusal), refusal.code, refusal.allowed, self.state.version)
+            return refused(refusal, self.state.version)
         return Decision(True, version=self.state.version)
 
     async def pause(self, by: str = "") -> None:

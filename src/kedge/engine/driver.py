@@ -19,9 +19,11 @@ from kedge.base.clock import Clock
 from kedge.base.errors import InternalError, KedgeError
 from kedge.base.failpoints import armed, reach
 from kedge.engine.attempts import Attempts, Workshop
+from kedge.engine.deliveries import Delivery, deliver
 from kedge.engine.log import RunLog
 from kedge.engine.passing import PassingTime
-from kedge.engine.receipts import Receipt, refuse
+from kedge.engine.receipts import Receipt, refuse, settle
+from kedge.engine.run_time import RunTime
 from kedge.engine.writer import MAX_BEHIND_EVENTS, Writer
 from kedge.flow.commands import Cancel, Command
 from kedge.flow.decide import decide
@@ -61,23 +63,23 @@ class Driver:
         self._context = copy_context()
         """Turns run in the context of whoever started the run, not of whichever tool ended last."""
         self.attempts = Attempts(workshop, self, state.run_id)
-        self._intake: deque[Input | Receipt] = deque()
+        self._intake: deque[Input | Receipt | Delivery] = deque()
         self._scheduled = False
         self._in_turn = False
         self._decided: list[Receipt] = []
         """Commands that the turn under way has taken."""
+        self._delivered: list[tuple[int, bytes]] = []
+        """What the turn under way has made of commands of the store."""
+        self.catching_up: asyncio.Future[None] | None = None
+        """Set while it is to decide on what came before it was taken up, and starts nothing."""
         self._held: deque[Launch] = deque()
         """Calls that wait for the disk."""
         self._promised: deque[tuple[int, asyncio.Future[None]]] = deque()
         """Who is to be told once an event is on disk."""
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at: int | None = None
-        self._run_alarm: asyncio.Handle | None = None
-        self._driven_since_s = self._loop.time() - driven_s
-        """As if it had been driven without a break for as long as it was in all."""
         self._now_ms = PassingTime(clock, self._loop, state.at).now_ms
-        self._resting_since_s: float | None = None
-        """Since when only people can move it: that time does not count as used up."""
+        self._run_time = RunTime(self._loop, driven_s, lambda: state.limit("run_s"), self._exhaust)
         self._version = state.version
         self.lost: Exception | None = None
         """Why this driver can go on no more."""
@@ -94,12 +96,10 @@ class Driver:
         """Called once this driver can go on no more."""
         log.on_durable = self._on_durable
         log.on_lost = self._on_lost
-        # Not at once: what the run was taken up with comes first, also if its time is used up already.
-        self._run_alarm = self._loop.call_soon(self._watch_run_time)
 
     # --- in
 
-    def put(self, given: Input | Receipt) -> None:
+    def put(self, given: Input | Receipt | Delivery) -> None:
         """Something happened: it will be looked at in the next turn."""
         self._intake.append(given)
         if not self._scheduled:
@@ -127,6 +127,8 @@ class Driver:
 
     async def send(self, command: Command) -> None:
         """Give the run a command; returns when it is applied and durable, raises when it is refused."""
+        if self.catching_up is not None:  # what came first is decided on first
+            await asyncio.wait([self.catching_up])
         self._check()
         receipt = Receipt(command, self._loop.create_future())
         self.put(receipt)
@@ -179,15 +181,22 @@ class Driver:
         try:
             while intake:
                 given = intake.popleft()
-                if type(given) is Receipt:
-                    self._decide_command(turn, given)
+                kind = type(given)
+                if kind is Receipt:
+                    self._decided.append(given)  # type: ignore[arg-type]
+                    if not settle(turn, given):  # type: ignore[arg-type]
+                        self._decided.pop()
                     if armed:
                         reach("driver.command.decided")
+                elif kind is Delivery:
+                    self._delivered.append(deliver(turn, given))  # type: ignore[arg-type]
+                    if armed:
+                        reach("driver.delivery.decided")
                 else:
                     decide(turn, given)  # type: ignore[arg-type]
-            if not self.draining:
+            if not self.draining and self.catching_up is None:
                 due(turn, self._gates)
-            if turn.events:
+            if turn.events or self._delivered:
                 self._append(turn)
         except BaseException:
             for step, _, _ in turn.launches:  # these calls are never made; other runs may have their places
@@ -197,26 +206,14 @@ class Driver:
             decided, self._decided = self._decided, []
             for receipt in decided:
                 self._promise(receipt.once_durable())
-        if state.open_questions or state.paused or self._resting_since_s is not None:
-            self._account_rest()
+        if state.open_questions or state.paused or self._run_time.rests:
+            self._run_time.account(state.end is None and not self._moves_by_itself)
         if state.parked:
             self._gates.when_given(self._poke)
         if state.timers or self._wake_at is not None:
             self._set_timer()
         if self._idle and not state.running and not self._moves_by_itself:
             self._tell_idle()
-
-    def _decide_command(self, turn: Turn, receipt: Receipt) -> None:
-        self._decided.append(receipt)
-        try:
-            decide(turn, receipt.command)
-        except InternalError:
-            raise
-        except KedgeError as refusal:
-            if receipt.command.key:  # that it was refused stands in the log, and is told when it is on disk
-                receipt.refusal = refusal
-            else:
-                refuse([self._decided.pop()], refusal)
 
     def _append(self, turn: Turn) -> None:
         log, state = self.log, self.state
@@ -238,6 +235,10 @@ class Driver:
         if state.version != self._version:
             self._version = state.version
             self._stop_unwanted()
+        if self._delivered:
+            log.decided += self._delivered
+            self._delivered = []
+            self._writer.flush_soon()
         # Only now: the writer may commit at once, and what is held by then is what that commit lets go.
         if not log.queued or log.seq - log.durable_seq >= MAX_BEHIND_EVENTS:
             self._writer.dirty(log)
@@ -295,27 +296,6 @@ class Driver:
         """No timer moves it: whatever lifts this is an input, and its turn looks at the timers again."""
         state = self.state
         return bool(self.draining or state.paused or state.blocked_by or state.cancelling or state.stopped_by)
-
-    def _account_rest(self) -> None:
-        now_s = self._loop.time()
-        rests = self.state.end is None and not self._moves_by_itself
-        if rests and self._resting_since_s is None:
-            self._resting_since_s = now_s
-        elif not rests and self._resting_since_s is not None:
-            self._driven_since_s += now_s - self._resting_since_s
-            self._resting_since_s = None
-
-    def _watch_run_time(self) -> None:
-        until_s = self._loop.time() if self._resting_since_s is None else self._resting_since_s
-        driven_s = until_s - self._driven_since_s
-        left_s = self.state.limit("run_s") - driven_s
-        if left_s <= 0:
-            self._exhaust("run_s", driven_s)
-            left_s = 1.0  # look again: the limit may be raised
-        elif self._resting_since_s is not None:
-            left_s = max(left_s, 1.0)
-        # A rest smaller than the clock can tell would bring it back at the same moment, again and again.
-        self._run_alarm = self._loop.call_later(max(left_s, 0.01), self._watch_run_time)
 
     def _on_timer(self) -> None:
         if armed:
@@ -413,7 +393,7 @@ class Driver:
         if state.end is not None:
             return self.log.behind > 0
         return state.status not in (RunStatus.WAITING, RunStatus.PAUSED) or bool(
-            state.running or self._intake
+            state.running or self._intake or self.catching_up
         )
 
     async def settled(self) -> None:
@@ -484,11 +464,18 @@ class Driver:
         self.stop_alarms()
         self.attempts.leave()
 
+    def caught_up(self) -> None:
+        """All that came before it was taken up lies in the intake, or nobody takes it any more."""
+        if self.catching_up is not None:
+            self.catching_up.set_result(None)
+            self.catching_up = None
+
     def stop_alarms(self) -> None:
         """Nothing more is due at any time."""
-        for alarm in (self._timer, self._run_alarm):
-            if alarm is not None:
-                alarm.cancel()
+        self.caught_up()
+        self._run_time.stop()
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def _nothing() -> None:

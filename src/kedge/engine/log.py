@@ -39,6 +39,10 @@ class RunLog:
         """What the next append carries."""
         self.writing: dict[str, bytes] = {}
         """What an append that is on its way to the disk carries; if it comes to nothing, so does the next."""
+        self.decided: list[tuple[int, bytes]] = []
+        """Commands of the store, by position, and what became of each: what the next append says of them."""
+        self.telling: tuple[tuple[int, bytes], ...] = ()
+        """What an append that is on its way to the disk says of them."""
         self.oldest_s = 0.0
         """Monotonic time of the first event that is not on disk yet."""
         self._untold: bytes | None = None
@@ -46,6 +50,8 @@ class RunLog:
         self.headline: Callable[[], bytes | None] = _nothing
         """Makes the run's line in lists; None: the one before will do."""
         self.on_durable: Callable[[], None] = _nothing
+        self.on_decided: Callable[[Sequence[tuple[int, bytes]]], None] = _ignore
+        """Called with what became of commands of the store, once that is on disk."""
         self.on_lost: Callable[[Exception], None] = _ignore
 
     @property
@@ -94,13 +100,17 @@ class RunLog:
         entries = self.tail[self.durable_seq - self.seq :] if self.seq != self.durable_seq else []
         blobs = {**self.writing, **self.blobs} if self.writing else self.blobs
         self._untold = self.headline() or self._untold
-        append = Append(self.lease.run_id, self.lease.epoch, self.durable_seq, entries, blobs, self._untold)
+        if self.decided:
+            self.telling, self.decided = (*self.telling, *self.decided), []
+        lease, line = self.lease, self._untold
+        append = Append(lease.run_id, lease.epoch, self.durable_seq, entries, blobs, line, self.telling)
         self.writing, self.blobs = blobs, {}
         return append
 
     def written(self, append: Append) -> None:
         """`append` is on disk."""
         self.writing = {}
+        self.telling = ()
         self._untold = None
         if append.entries:
             self.durable_seq = append.entries[-1].seq
@@ -108,6 +118,8 @@ class RunLog:
                 self.oldest_s = self._now_s()
             if len(self.tail) > 2 * TAIL_EVENTS + self.behind:
                 self.tail = self.tail[-TAIL_EVENTS - self.behind :]
+        if append.decisions:
+            self.on_decided(append.decisions)
         self.on_durable()
 
 
@@ -115,5 +127,5 @@ def _nothing() -> None:
     return None
 
 
-def _ignore(error: Exception) -> None:
+def _ignore(_: object) -> None:
     return None

@@ -6,7 +6,30 @@ import asyncio
 
 import msgspec
 
+from kedge.base.errors import InternalError, KedgeError
 from kedge.flow.commands import Command
+from kedge.flow.decide import decide
+from kedge.flow.turn import Turn
+
+
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of a command."""
+
+    taken: bool
+    """It is done, or under way."""
+    why: str = ""
+    """Why it was refused."""
+    code: str = ""
+    """The same, for programs."""
+    allowed: tuple[str, ...] = ()
+    """What could have been asked."""
+    version: int = 0
+    """Of the plan that the run follows after it."""
+
+
+def refused(refusal: KedgeError, version: int) -> Decision:
+    """The decision that an error is."""
+    return Decision(False, str(refusal), refusal.code, refusal.allowed, version)
 
 
 class Receipt(msgspec.Struct):
@@ -29,6 +52,20 @@ class Receipt(msgspec.Struct):
         error = None if durable.cancelled() else durable.exception()
         if not self.decided.done():
             self.decided.set_exception(error or self.refusal or RuntimeError("refused"))
+
+
+def settle(turn: Turn, receipt: Receipt) -> bool:
+    """Decide on the command; False if it was refused and nothing has to be on disk first."""
+    try:
+        decide(turn, receipt.command)
+    except InternalError:
+        raise
+    except KedgeError as refusal:
+        if not turn.state.commands.get(receipt.command.key):
+            refuse([receipt], refusal)
+            return False
+        receipt.refusal = refusal  # that it was refused stands in the log, and is told when it is on disk
+    return True
 
 
 def refuse(receipts: list[Receipt], error: Exception) -> None:

@@ -70,6 +70,12 @@ def fold(
     return Folded(state, started, driven_ms / 1000)
 
 
+def go_on(state: RunState, entries: Iterable[Entry]) -> None:
+    """Fold in what has been written since."""
+    for entry in entries:
+        _evolve(state, decode(state.run_id, entry), entry)
+
+
 def decode(run_id: str, entry: Entry) -> Event:
     """One stored event. What this version cannot read is an error that names it, never skipped."""
     data = entry.data

@@ -73,6 +73,11 @@ class Writer:
         elif self._alarm is None:
             self._alarm = self._loop.call_later(MAX_BEHIND_S, self._on_alarm)
 
+    def forget(self, log: RunLog) -> None:
+        """Its run is given back: whatever it still says is refused from here on."""
+        if self._dirty.get(log.lease.run_id) is log:
+            del self._dirty[log.lease.run_id]
+
     def must_wait(self, log: RunLog) -> bool:
         """The log is as far ahead of the disk as it may be."""
         if log.seq - log.durable_seq < MAX_BEHIND_EVENTS and not self._is_late(log):

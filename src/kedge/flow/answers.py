@@ -39,6 +39,17 @@ def answer(state: RunState, given: cmd.Answer) -> Act:
     )
 
 
+def refuse_late(state: RunState, given: cmd.Answer, asked_at: int) -> None:
+    """Refused if it was sent after the question had expired: what nobody answered in time is refused."""
+    question = state.questions.get(given.question)
+    until = question.asked.expires_at if question is not None and question.open else 0
+    if until and asked_at > until:
+        raise Refused(
+            f"question {given.question} expired {(asked_at - until) / 1000:,.0f} s before the answer came",
+            code="expired", remedy="nothing: what is not answered in time is refused",
+        )  # fmt: skip
+
+
 def _open_question(state: RunState, given: cmd.Answer) -> Question:
     question = state.questions.get(given.question)
     if given.role != "person":

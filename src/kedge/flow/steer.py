@@ -13,7 +13,7 @@ from kedge.base.codec import encode
 from kedge.base.errors import KedgeError, NotFound, Refused
 from kedge.flow import commands as cmd
 from kedge.flow import events as ev
-from kedge.flow.answers import answer
+from kedge.flow.answers import answer, refuse_late
 from kedge.flow.changes import Act, changed, rolled_back
 from kedge.flow.plan_question import own_change
 from kedge.flow.state import RunState, StepState
@@ -33,8 +33,12 @@ def steer(turn: Turn, command: cmd.Command) -> None:
         if said:
             raise Refused(said, code="already_refused", where=f"command {command.key}")
         return
+    if state.end is not None and not isinstance(command, cmd.Compensate):  # its log is closed
+        raise run_ended(state.run_id, state.end)
     word = str(type(command).__struct_config__.tag)
     try:
+        if isinstance(command, cmd.Answer):
+            refuse_late(state, command, turn.asked_at)
         if state.end is not None or state.compensating:
             refuse_meanwhile(state, command)
         act = _RULES[type(command)](state, command)
@@ -53,6 +57,14 @@ def steer(turn: Turn, command: cmd.Command) -> None:
         own_change(turn, act, command.by)
     else:
         act(turn)
+
+
+def run_ended(run_id: str, status: str) -> Refused:
+    """Whatever is asked of a run after its end."""
+    return Refused(
+        f"the run has ended ({status})", code="run_ended", where=f"run {run_id}",
+        remedy="fork it, or start another run",
+    )  # fmt: skip
 
 
 def _emits(*events: ev.Event) -> Act:

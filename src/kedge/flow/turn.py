@@ -15,11 +15,13 @@ Launch = tuple[StepState, bytes, int]
 class Turn:
     """Collects what one turn produces. Everything in it is appended in one piece or not at all."""
 
-    __slots__ = ("blobs", "events", "launches", "now", "state")
+    __slots__ = ("asked_at", "blobs", "events", "launches", "now", "state")
 
     def __init__(self, state: RunState, now_ms: int) -> None:
         self.state = state
         self.now = max(state.at, now_ms)
+        self.asked_at = self.now
+        """When the command that is being decided was sent: one may have waited for a driver."""
         self.events: list[Event] = []
         self.launches: list[Launch] = []
         self.blobs: dict[str, bytes] = {}

@@ -49,6 +49,37 @@ class Append(NamedTuple):
     """Content by SHA-256 (hex): everything the entries refer to."""
     headline: bytes | None
     """What lists show of the run, opaque here; None leaves it as it is."""
+    decisions: tuple[tuple[int, bytes], ...] = ()
+    """Commands by position, and what the entries make of each, opaque here."""
+
+
+class Sent(NamedTuple):
+    """A command for a run, from whoever does not drive it."""
+
+    run_id: str
+    id: str
+    """The same id again is the same command again."""
+    port: int
+    """Where its sender listens; 0: nowhere."""
+    at: int
+    """When it was sent, in ms."""
+    data: bytes
+
+
+class Posted(msgspec.Struct, frozen=True, gc=False):
+    """A command as it is stored."""
+
+    position: int
+    """Grows with each command of the store."""
+    run_id: str
+    id: str
+    port: int
+    at: int
+    data: bytes
+    decision: bytes | None = None
+    """None: nobody has decided on it."""
+    damaged: bool = False
+    """Its bytes are not what was written."""
 
 
 class Lease(NamedTuple):

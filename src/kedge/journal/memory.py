@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from kedge.base.errors import StoreDamaged
 from kedge.base.ids import run_id as checked_run_id
-from kedge.journal.entry import Append, Entry, Head, Lease, advance, verify
+from kedge.journal.command_table import CommandTable
+from kedge.journal.entry import Append, Entry, Head, Lease, Posted, Sent, advance, verify
 from kedge.journal.faults import checked_blob, closed, no_such_run, not_claimed
 from kedge.journal.ownership import Owner, owned_by, this_process
 
@@ -35,9 +37,10 @@ class MemoryJournal:
         self._blobs: dict[str, bytes] = {}
         self._owners: dict[str, Owner] = {}
         self._commits = 0
+        self._commands = CommandTable()
         self._closed = False
 
-    def claim(self, run_id: str, now_ms: int) -> Lease:
+    def claim(self, run_id: str, now_ms: int, port: int = 0) -> Lease:
         checked_run_id(run_id)
         with self._open():
             if run_id in self._owners:
@@ -46,7 +49,7 @@ class MemoryJournal:
             if run is None:
                 run = self._runs[run_id] = _Run(Head(run_id, created_at=now_ms, updated_at=now_ms))
             run.head = msgspec.structs.replace(run.head, epoch=run.head.epoch + 1)
-            self._owners[run_id] = this_process(now_ms)
+            self._owners[run_id] = this_process(now_ms)._replace(port=port)
             return Lease(run_id, run.head.epoch)
 
     def driven(self, run_id: str) -> bool:
@@ -100,9 +103,51 @@ class MemoryJournal:
         with self._open():
             return sha in self._blobs
 
-    def runs(self) -> list[Head]:
+    def runs(self, holding: bytes = b"", lacking: bytes = b"") -> list[Head]:
         with self._open():
-            return [run.head for run in reversed(self._runs.values())]
+            heads = [run.head for run in reversed(self._runs.values())]
+        return [
+            head for head in heads if holding in head.headline and not (lacking and lacking in head.headline)
+        ]
+
+    def post(self, sent: Sequence[Sent]) -> list[Posted]:
+        with self._open():
+            for one in sent:
+                if one.run_id not in self._runs:
+                    raise no_such_run(one.run_id)
+            self._commits += 1
+            return [self._commands.post(one) for one in sent]
+
+    def posted(self, run_id: str, after: int = 0, limit: int = 1_000) -> list[Posted]:
+        with self._of(run_id) as commands:
+            return commands.posted(run_id, after, limit)
+
+    def find_posted(self, run_id: str, id_: str) -> Posted | None:
+        with self._of(run_id) as commands:
+            return commands.find(run_id, id_)
+
+    @contextmanager
+    def _of(self, run_id: str) -> Generator[CommandTable]:
+        with self._open():
+            if run_id not in self._runs:
+                raise no_such_run(run_id)
+            yield self._commands
+
+    def decisions(self, positions: Iterable[int]) -> dict[int, bytes]:
+        with self._open():
+            return self._commands.decisions(positions)
+
+    def arrived(self, after: int) -> tuple[int, list[str]]:
+        with self._open():
+            return self._commands.arrived(after)
+
+    def undecided(self) -> list[str]:
+        with self._open():
+            return self._commands.undecided()
+
+    def port(self, run_id: str) -> int:
+        with self._open():
+            return self._owners[run_id].port if run_id in self._owners else 0
 
     def delete(self, run_ids: Iterable[str]) -> None:
         wanted = list(dict.fromkeys(run_ids))
@@ -115,6 +160,7 @@ class MemoryJournal:
             dropped: set[str] = set()
             for run_id in wanted:
                 dropped |= self._runs.pop(run_id).blobs
+                self._commands.forget(run_id)
             for run in self._runs.values():
                 dropped -= run.blobs
             for sha in dropped:
@@ -161,6 +207,7 @@ class MemoryJournal:
     def _write(self, append: Append) -> None:
         run = self._runs[append.run_id]
         run.entries += append.entries
+        self._commands.decide(append.decisions)
         for sha, content in append.blobs.items():
             self._blobs.setdefault(sha, content)
             if sha not in run.blobs:

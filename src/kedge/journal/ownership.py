@@ -60,6 +60,8 @@ class Owner(NamedTuple):
     started: str
     since: int
     """When it claimed the run, in ms."""
+    port: int = 0
+    """Where it listens; 0: nowhere."""
 
 
 def this_process(since_ms: int) -> Owner:

@@ -16,6 +16,7 @@ import msgspec
 
 from kedge.base.errors import StoreDamaged, StoreError
 from kedge.base.failpoints import armed, reach
+from kedge.journal.command_rows import decide_commands
 from kedge.journal.db import UNREADABLE, Db
 from kedge.journal.entry import Append, Entry, Head, advance
 from kedge.journal.faults import damaged, no_such_run, not_claimed, overtaken, replaced
@@ -38,8 +39,8 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     head: Head
 
 
-def take_over(db: Db, run_id: str, now_ms: int) -> int:
-    """Write down that this process has the run; its new epoch."""
+def take_over(db: Db, run_id: str, now_ms: int, port: int) -> int:
+    """Write down that this process has the run, and listens there; its new epoch."""
     refuse_if_alive(db, run_id)
     row = find_run(db, run_id)
     if row is None:
@@ -49,7 +50,7 @@ def take_over(db: Db, run_id: str, now_ms: int) -> int:
         head = msgspec.structs.replace(_sound(row), epoch=row.head.epoch + 1)
         key = row.key
         _move_head(db, key, head)
-    db.execute(SQL["put_owner"], (key, *this_process(now_ms)))
+    db.execute(SQL["put_owner"], (key, *this_process(now_ms)._replace(port=port)))
     if armed:
         reach("journal.claim.written")
     return head.epoch
@@ -212,6 +213,8 @@ def _append(db: Db, row: RunRow, append: Append) -> RunRow:
             size += _add_blob(db, row.key, sha, content)
             if armed:
                 reach("journal.append.blob")
+        if append.decisions:
+            decide_commands(db, row.key, append.decisions)
     except apsw.ConstraintError as error:
         raise damaged(head.run_id, row.head.seq + 1, "there is an event after the run's last one") from error
     except UNREADABLE as error:
@@ -290,6 +293,7 @@ def delete_run(db: Db, run_id: str, key: int) -> None:
     base = key << SEQ_BITS
     db.execute(SQL["drop_owner"], (run_id,))
     db.execute(SQL["delete_events"], (base, base + SEQ_MAX))
+    db.execute(SQL["delete_commands"], (key,))
     db.execute(SQL["delete_blobs_of_run"], (key,))
     db.execute(SQL["delete_refs"], (key,))
     db.execute(SQL["delete_run"], (key,))

@@ -11,8 +11,15 @@ from typing import Any
 from kedge.base.errors import StoreDamaged, StoreError
 from kedge.base.failpoints import armed, reach
 from kedge.base.ids import run_id as checked_run_id
+from kedge.journal.command_rows import (
+    find_command,
+    find_decisions,
+    have_arrived,
+    post_commands,
+    undecided_commands,
+)
 from kedge.journal.db import UNREADABLE, Db
-from kedge.journal.entry import Append, Entry, Head, Lease, verify
+from kedge.journal.entry import Append, Entry, Head, Lease, Posted, Sent, verify
 from kedge.journal.faults import checked_blob, damaged, from_os, no_such_run, not_claimed
 from kedge.journal.ownership import Owner, RunLocks, owned_by
 from kedge.journal.rows import (
@@ -53,7 +60,7 @@ class SqliteJournal:
         """Rows of those runs as the last commit left them. Nobody else may have moved them since: the
         update that moves one on says from where, and without a row there the commit fails."""
 
-    def claim(self, run_id: str, now_ms: int) -> Lease:
+    def claim(self, run_id: str, now_ms: int, port: int = 0) -> Lease:
         """The run is ours, with a new epoch; NotOwner names the process that has it."""
         checked_run_id(run_id)
         if armed:
@@ -65,7 +72,7 @@ class SqliteJournal:
         try:
             if armed:
                 reach("journal.claim.locked")
-            epoch = self._file.write(lambda db: take_over(db, run_id, now_ms))
+            epoch = self._file.write(lambda db: take_over(db, run_id, now_ms, port))
             if armed:
                 reach("journal.claim.owned")
         except BaseException:
@@ -154,13 +161,72 @@ class SqliteJournal:
         with self._file.reading() as db:
             return bool(db.execute(SQL["has_blob"], (sha_bytes(sha),)).fetchall())
 
-    def runs(self) -> list[Head]:
-        """Every run, newest first."""
+    def runs(self, holding: bytes = b"", lacking: bytes = b"") -> list[Head]:
+        """Every run, newest first; or those whose headline holds some bytes and lacks others."""
         with self._file.reading() as db:
             try:
-                return [run_row(fields).head for fields in db.execute(SQL["list_runs"]).fetchall()]
+                if holding or lacking:
+                    rows = db.execute(SQL["list_runs_marked"], (holding, lacking))
+                else:
+                    rows = db.execute(SQL["list_runs"])
+                return [run_row(fields).head for fields in rows.fetchall()]
             except UNREADABLE:
                 return runs_one_by_one(db)
+
+    # --- commands
+
+    def post(self, sent: Sequence[Sent]) -> list[Posted]:
+        """Keep commands for their runs: when it returns they are on disk. Of one id there is one."""
+        if not sent:
+            return []
+        if armed:
+            reach("journal.post.before")
+        made: list[Posted] = []
+
+        def work(db: Db) -> list[Posted]:
+            keys = {run_id: existing(db, run_id).key for run_id in {one.run_id for one in sent}}
+            made[:] = post_commands(db, [keys[one.run_id] for one in sent], sent)
+            return made
+
+        self._file.write(work, lambda db: have_arrived(db, made))
+        if armed:
+            reach("journal.post.after")
+        return made
+
+    def posted(self, run_id: str, after: int = 0, limit: int = 1_000) -> list[Posted]:
+        """Commands for the run, after a position, that nobody has decided on; in the order of arrival."""
+        with self._file.reading() as db:
+            return undecided_commands(db, existing(db, run_id).key, run_id, after, limit)
+
+    def find_posted(self, run_id: str, id_: str) -> Posted | None:
+        """The run's command of that id."""
+        with self._file.reading() as db:
+            return find_command(db, existing(db, run_id).key, run_id, id_)
+
+    def decisions(self, positions: Iterable[int]) -> dict[int, bytes]:
+        """What became of those commands that are decided, by position."""
+        with self._file.reading() as db:
+            return find_decisions(db, positions)
+
+    def arrived(self, after: int) -> tuple[int, list[str]]:
+        """The newest command's position, and the runs for which one has come after `after`."""
+        with self._file.reading() as db:
+            last: int = db.execute(SQL["last_command"]).fetchall()[0][0]
+            if last <= after:
+                return last, []
+            return last, [run_id for (run_id,) in db.execute(SQL["runs_commanded"], (after,)).fetchall()]
+
+    def undecided(self) -> list[str]:
+        """The runs with commands that nobody has decided on, oldest first."""
+        with self._file.reading() as db:
+            return [run_id for (run_id,) in db.execute(SQL["runs_undecided"]).fetchall()]
+
+    def port(self, run_id: str) -> int:
+        """Where whoever drives the run listens; 0 if nobody does."""
+        owner = self._owner(run_id) if self.driven(run_id) else None
+        return owner.port if owner is not None else 0
+
+    # --- housekeeping
 
     def delete(self, run_ids: Iterable[str]) -> None:
         """Forget runs with their events, and the blobs that nobody refers to any more."""

@@ -45,6 +45,18 @@ PLACES: dict[str, str] = {
     "file.settle.opened": "COMMIT failed, the file is open again",
     "file.settle.checkpointed": "COMMIT failed, what recovery found is in the main file",
     "file.close": "the connections are about to be closed",
+    # a command that comes by the store
+    "journal.post.before": "commands are about to be kept",
+    "journal.post.inserted": "one more command is inserted",
+    "journal.post.after": "commands are on disk, whoever sent them does not know",
+    "post.sent": "a command is on disk, whoever drives the run is not woken",
+    "post.look": "it is about to be looked what has come",
+    "mailbox.fetched": "commands are read, none is in the intake",
+    "driver.delivery.decided": "a command of the store is decided, nothing of it is in the log",
+    "journal.append.decided": "what became of commands is written with their events, not committed",
+    "mailbox.durable": "what became of commands is on disk, nobody is woken for it",
+    "mailbox.told": "whoever sent them is woken",
+    "control.send.decided": "somebody has read what became of a command, and does not know it yet",
     # the file
     "file.open.made": "the file is there, and empty",
     "file.open.set_up": "journal mode and all that are set; the tables may be missing",

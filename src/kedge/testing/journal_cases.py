@@ -43,7 +43,7 @@ class Driver:
     def __init__(self, journal: Journal, run_id: str = "run", now_ms: int = 1_000) -> None:
         self.journal = journal
         self.lease = journal.claim(run_id, now_ms)
-        head = _present(journal.head(run_id))
+        head = present(journal.head(run_id))
         self.seq, self.chain, self.at = head.seq, head.chain, now_ms
 
     def next(
@@ -70,22 +70,22 @@ class Driver:
 T = TypeVar("T")
 
 
-def _case(body: Body) -> Body:
+def alone(body: Body) -> Body:
     CASES.append(Case(body.__name__, needs_sharing=False, run=body))
     return body
 
 
-def _shared(body: Body) -> Body:
+def shared(body: Body) -> Body:
     CASES.append(Case(body.__name__, needs_sharing=True, run=body))
     return body
 
 
-def _same(found: T, wanted: T, what: str) -> None:
+def same(found: T, wanted: T, what: str) -> None:
     if found != wanted:
         raise AssertionError(f"{what}: found {_short(found)}, wanted {_short(wanted)}")
 
 
-def _refused(kind: type[KedgeError], call: Callable[..., object], *args: object) -> KedgeError:
+def refused(kind: type[KedgeError], call: Callable[..., object], *args: object) -> KedgeError:
     try:
         result = call(*args)
     except kind as error:
@@ -95,13 +95,13 @@ def _refused(kind: type[KedgeError], call: Callable[..., object], *args: object)
     )
 
 
-def _names(error: KedgeError, *words: str) -> None:
+def names(error: KedgeError, *words: str) -> None:
     for word in words:
         if word not in str(error):
             raise AssertionError(f"the error must name {word}: {error}")
 
 
-def _present(value: T | None) -> T:
+def present(value: T | None) -> T:
     if value is None:
         raise AssertionError("a value is missing")
     return value
@@ -115,63 +115,63 @@ def _short(value: object) -> str:
 # ---- events
 
 
-@_case
+@alone
 def a_new_run_is_empty(open_journal: Open) -> None:
     journal = open_journal()
     journal.claim("run", 7_000)
-    head = _present(journal.head("run"))
-    _same(head, Head("run", epoch=1, created_at=7_000, updated_at=7_000), "the head of a new run")
-    _same(journal.read("run"), [], "its events")
+    head = present(journal.head("run"))
+    same(head, Head("run", epoch=1, created_at=7_000, updated_at=7_000), "the head of a new run")
+    same(journal.read("run"), [], "its events")
 
 
-@_case
+@alone
 def an_unknown_run_is_named(open_journal: Open) -> None:
     journal = open_journal()
-    _same(journal.head("nobody"), None, "the head of an unknown run")
+    same(journal.head("nobody"), None, "the head of an unknown run")
     for call in (journal.read, journal.good_prefix):
-        _names(_refused(NotFound, call, "nobody"), "nobody")
+        names(refused(NotFound, call, "nobody"), "nobody")
 
 
-@_case
+@alone
 def events_come_back_byte_for_byte(open_journal: Open) -> None:
     journal = open_journal()
     driver = Driver(journal)
     append = driver.next(b"", b"\0", b"{}", bytes(range(256)), "ü\u2028".encode(), os.urandom(1_000_000))
     journal.commit([append])
-    _same(journal.read("run"), append.entries, "the events")
-    _same(journal.good_prefix("run"), append.entries, "the good part of a run without damage")
+    same(journal.read("run"), append.entries, "the events")
+    same(journal.good_prefix("run"), append.entries, "the good part of a run without damage")
     if type(journal.read("run")[0]) is not Entry:
         raise AssertionError("read gives entries")
 
 
-@_case
+@alone
 def reading_starts_and_stops_anywhere(open_journal: Open) -> None:
     journal = open_journal()
     driver = Driver(journal)
     entries = driver.write(3) + driver.write(1) + driver.write(6)
     for after in range(12):
         for limit in (0, 1, 3, 20, None):
-            _same(journal.read("run", after, limit), entries[after:][:limit], f"{limit} after {after}")
+            same(journal.read("run", after, limit), entries[after:][:limit], f"{limit} after {after}")
 
 
-@_case
+@alone
 def the_head_follows_the_events(open_journal: Open) -> None:
     journal = open_journal()
     driver = Driver(journal, now_ms=50)
     first = driver.write(2, headline=b"one")
     last = driver.write(1)[-1]
     size = sum(len(entry.data) for entry in [*first, last])
-    _same(
+    same(
         journal.head("run"),
         Head("run", 3, last.chain, 1, b"one", created_at=50, updated_at=last.at, bytes=size),
         "the head (a headline that is not given stays)",
     )
     journal.commit([driver.next(headline=b"two")])
-    _same(_present(journal.head("run")).headline, b"two", "a headline without events")
-    _same(_present(journal.head("run")).seq, 3, "the last event")
+    same(present(journal.head("run")).headline, b"two", "a headline without events")
+    same(present(journal.head("run")).seq, 3, "the last event")
 
 
-@_case
+@alone
 def runs_do_not_mix(open_journal: Open) -> None:
     journal = open_journal()
     drivers = [Driver(journal, name) for name in ("a", "b", "a-b", "c")]
@@ -180,10 +180,10 @@ def runs_do_not_mix(open_journal: Open) -> None:
         for driver in drivers:
             wanted[driver.lease.run_id] += driver.write(turn)
     for run_id, entries in wanted.items():
-        _same(journal.read(run_id), entries, f"events of {run_id}")
+        same(journal.read(run_id), entries, f"events of {run_id}")
 
 
-@_case
+@alone
 def a_batch_holds_many_runs_and_many_turns(open_journal: Open) -> None:
     journal = open_journal()
     a, b = Driver(journal, "a"), Driver(journal, "b")
@@ -191,13 +191,13 @@ def a_batch_holds_many_runs_and_many_turns(open_journal: Open) -> None:
     journal.commit(batch)
     journal.commit([])
     for driver, count in ((a, 4), (b, 1)):
-        head = _present(journal.head(driver.lease.run_id))
-        _same((head.seq, head.chain, head.bytes), (count, driver.chain, count), f"head of {head.run_id}")
-        _same(len(journal.read(head.run_id)), count, f"events of {head.run_id}")
-    _same(_present(journal.head("a")).headline, b"later", "headline of a")
+        head = present(journal.head(driver.lease.run_id))
+        same((head.seq, head.chain, head.bytes), (count, driver.chain, count), f"head of {head.run_id}")
+        same(len(journal.read(head.run_id)), count, f"events of {head.run_id}")
+    same(present(journal.head("a")).headline, b"later", "headline of a")
 
 
-@_case
+@alone
 def one_misfit_and_nothing_of_the_batch_is_written(open_journal: Open) -> None:
     journal = open_journal()
     good, bad = Driver(journal, "good"), Driver(journal, "bad")
@@ -206,16 +206,16 @@ def one_misfit_and_nothing_of_the_batch_is_written(open_journal: Open) -> None:
     before = [journal.head(run_id) for run_id in ("good", "bad")]
     sha = digest(b"value")
     fits = good.next(b"x", blobs={sha: b"value"}, headline=b"new")
-    error = _refused(NotOwner, journal.commit, [fits, bad.next(b"y")._replace(after_seq=1)])
-    _names(error, "bad")
-    _same([journal.head(run_id) for run_id in ("good", "bad")], before, "the heads")
-    _same(len(journal.read("good")), 1, "events of the other run")
-    _same(int(journal.has_blob(sha)), 0, "its blob")
+    error = refused(NotOwner, journal.commit, [fits, bad.next(b"y")._replace(after_seq=1)])
+    names(error, "bad")
+    same([journal.head(run_id) for run_id in ("good", "bad")], before, "the heads")
+    same(len(journal.read("good")), 1, "events of the other run")
+    same(int(journal.has_blob(sha)), 0, "its blob")
     journal.commit([fits])
-    _same(len(journal.read("good")), 2, "events after it was tried again alone")
+    same(len(journal.read("good")), 2, "events after it was tried again alone")
 
 
-@_case
+@alone
 def events_that_do_not_continue_the_chain_are_refused(open_journal: Open) -> None:
     journal = open_journal()
     driver = Driver(journal)
@@ -229,88 +229,88 @@ def events_that_do_not_continue_the_chain_are_refused(open_journal: Open) -> Non
         [third, replace(fourth, seq=5)],
         [replace(third, epoch=9), fourth],
     ):
-        _refused(InternalError, journal.commit, [append._replace(entries=entries)])
-    _same(_present(journal.head("run")).seq, 2, "the last event")
+        refused(InternalError, journal.commit, [append._replace(entries=entries)])
+    same(present(journal.head("run")).seq, 2, "the last event")
 
 
 # ---- ownership
 
 
-@_case
+@alone
 def a_run_has_one_driver(open_journal: Open) -> None:
     journal = open_journal()
     driver = Driver(journal)
-    error = _refused(NotOwner, journal.claim, "run", 2_000)
-    _names(error, "run", str(os.getpid()))
+    error = refused(NotOwner, journal.claim, "run", 2_000)
+    names(error, "run", str(os.getpid()))
     driver.write(1)
     driver.release()
-    _same(journal.claim("run", 3_000), Lease("run", 2), "the next lease")
+    same(journal.claim("run", 3_000), Lease("run", 2), "the next lease")
 
 
-@_case
+@alone
 def a_lease_that_ended_writes_nothing(open_journal: Open) -> None:
     journal = open_journal()
     old = Driver(journal)
     old.write(1)
     old.release()
     late = old.next(b"late")
-    _refused(NotOwner, journal.commit, [late])
+    refused(NotOwner, journal.commit, [late])
     new = Driver(journal)
-    _refused(NotOwner, journal.commit, [late])  # it would fit, but for its epoch
-    _refused(NotOwner, journal.commit, [old.next(b"later")])
+    refused(NotOwner, journal.commit, [late])  # it would fit, but for its epoch
+    refused(NotOwner, journal.commit, [old.next(b"later")])
     old.release()
-    _refused(NotOwner, journal.claim, "run", 4_000)
+    refused(NotOwner, journal.claim, "run", 4_000)
     new.write(1)
-    _same([entry.epoch for entry in journal.read("run")], [1, 2], "epochs")
+    same([entry.epoch for entry in journal.read("run")], [1, 2], "epochs")
 
 
-@_case
+@alone
 def a_run_must_be_claimed_before_it_is_written(open_journal: Open) -> None:
     journal = open_journal()
-    _refused(NotOwner, journal.commit, [Append("run", 1, 0, [], {}, b"x")])
-    _same(journal.runs(), [], "runs")
+    refused(NotOwner, journal.commit, [Append("run", 1, 0, [], {}, b"x")])
+    same(journal.runs(), [], "runs")
 
 
-@_case
+@alone
 def events_must_follow_the_last_one(open_journal: Open) -> None:
     journal = open_journal()
     driver = Driver(journal)
     driver.write(5)
     append = driver.next(b"6")
     for after_seq in (0, 4, 6):
-        _refused(NotOwner, journal.commit, [append._replace(after_seq=after_seq)])
+        refused(NotOwner, journal.commit, [append._replace(after_seq=after_seq)])
     journal.commit([append])
-    _refused(NotOwner, journal.commit, [append])
-    _same(_present(journal.head("run")).seq, 6, "the last event")
+    refused(NotOwner, journal.commit, [append])
+    same(present(journal.head("run")).seq, 6, "the last event")
 
 
-@_case
+@alone
 def a_run_id_keeps_to_its_alphabet(open_journal: Open) -> None:
     journal = open_journal()
     for bad in ("", "../run", "Run", "a b", "nul", "a" * 65, "a\0", "ü", "'; drop table run"):
-        _refused(BadInput, journal.claim, bad, 1)
-    _same(journal.runs(), [], "runs")
+        refused(BadInput, journal.claim, bad, 1)
+    same(journal.runs(), [], "runs")
 
 
 # ---- blobs
 
 
-@_case
+@alone
 def a_blob_comes_back_by_its_hash(open_journal: Open) -> None:
     journal = open_journal()
     content = os.urandom(300_000)
     sha = digest(content)
-    _same(int(journal.has_blob(sha)), 0, "has_blob before")
+    same(int(journal.has_blob(sha)), 0, "has_blob before")
     Driver(journal).write(1, blobs={sha: content, digest(b""): b""})
-    _same(int(journal.has_blob(sha)), 1, "has_blob after")
-    _same(journal.blob(sha), content, "the blob")
-    _same(journal.blob(digest(b"")), b"", "the empty blob")
+    same(int(journal.has_blob(sha)), 1, "has_blob after")
+    same(journal.blob(sha), content, "the blob")
+    same(journal.blob(digest(b"")), b"", "the empty blob")
     for name in (digest(b"other"), "", "xyz", "../x"):
-        _same(int(journal.has_blob(name)), 0, f"has_blob({name!r})")
-        _refused(NotFound, journal.blob, name)
+        same(int(journal.has_blob(name)), 0, f"has_blob({name!r})")
+        refused(NotFound, journal.blob, name)
 
 
-@_case
+@alone
 def a_blob_counts_once_for_its_run(open_journal: Open) -> None:
     journal = open_journal()
     blobs = {digest(b"v" * 100): b"v" * 100}
@@ -318,10 +318,10 @@ def a_blob_counts_once_for_its_run(open_journal: Open) -> None:
     journal.commit([a.next(b"1", blobs=blobs), a.next(b"2", blobs=blobs)])
     a.write(0, blobs=blobs)
     journal.commit([b.next(b"1", blobs=blobs)])
-    _same([_present(journal.head(run)).bytes for run in ("a", "b")], [102, 101], "bytes of a and b")
+    same([present(journal.head(run)).bytes for run in ("a", "b")], [102, 101], "bytes of a and b")
 
 
-@_case
+@alone
 def a_blob_goes_with_the_last_run_that_refers_to_it(open_journal: Open) -> None:
     journal = open_journal()
     both, mine = digest(b"both"), digest(b"mine")
@@ -331,24 +331,24 @@ def a_blob_goes_with_the_last_run_that_refers_to_it(open_journal: Open) -> None:
     a.release()
     b.release()
     journal.delete(["a"])
-    _same((journal.has_blob(both), journal.has_blob(mine)), (True, False), "blobs after the first")
+    same((journal.has_blob(both), journal.has_blob(mine)), (True, False), "blobs after the first")
     journal.delete(["b"])
-    _same(int(journal.has_blob(both)), 0, "blobs after the second")
+    same(int(journal.has_blob(both)), 0, "blobs after the second")
 
 
 # ---- lists and housekeeping
 
 
-@_case
+@alone
 def runs_are_listed_newest_first(open_journal: Open) -> None:
     journal = open_journal()
     for at, run_id in enumerate(("c", "a", "b")):
         Driver(journal, run_id, now_ms=at).write(at, headline=run_id.encode())
-    _same([head.headline for head in journal.runs()], [b"b", b"a", b"c"], "headlines")
-    _same(journal.runs(), [journal.head(run_id) for run_id in "bac"], "heads")
+    same([head.headline for head in journal.runs()], [b"b", b"a", b"c"], "headlines")
+    same(journal.runs(), [journal.head(run_id) for run_id in "bac"], "heads")
 
 
-@_case
+@alone
 def deleting_is_all_or_nothing(open_journal: Open) -> None:
     journal = open_journal()
     for run_id in ("a", "b", "live"):
@@ -356,18 +356,18 @@ def deleting_is_all_or_nothing(open_journal: Open) -> None:
         driver.write(2)
         if run_id != "live":
             driver.release()
-    _refused(NotOwner, journal.delete, ["a", "live"])
-    _refused(NotFound, journal.delete, ["a", "nobody"])
-    _same(len(journal.runs()), 3, "runs after refusals")
+    refused(NotOwner, journal.delete, ["a", "live"])
+    refused(NotFound, journal.delete, ["a", "nobody"])
+    same(len(journal.runs()), 3, "runs after refusals")
     journal.delete(["a", "b", "a"])
-    _same([head.run_id for head in journal.runs()], ["live"], "runs left")
-    _same(journal.head("a"), None, "the head of a deleted run")
+    same([head.run_id for head in journal.runs()], ["live"], "runs left")
+    same(journal.head("a"), None, "the head of a deleted run")
     again = Driver(journal, "a")
-    _same((again.seq, again.lease.epoch), (0, 1), "a deleted run begins anew")
-    _same(len(again.write(3)), len(journal.read("a")), "its events")
+    same((again.seq, again.lease.epoch), (0, 1), "a deleted run begins anew")
+    same(len(again.write(3)), len(journal.read("a")), "its events")
 
 
-@_case
+@alone
 def vacuum_loses_nothing(open_journal: Open) -> None:
     journal = open_journal()
     sha = digest(b"kept" * 5_000)
@@ -380,7 +380,7 @@ def vacuum_loses_nothing(open_journal: Open) -> None:
     journal.delete(["drop"])
     if journal.vacuum() < 0:
         raise AssertionError("vacuum gives the bytes that were freed")
-    _same(
+    same(
         (journal.head("keep"), journal.read("keep"), journal.blob(sha)),
         (head, entries, b"kept" * 5_000),
         "kept",
@@ -388,7 +388,7 @@ def vacuum_loses_nothing(open_journal: Open) -> None:
     keep.write(1)
 
 
-@_case
+@alone
 def a_closed_journal_says_so(open_journal: Open) -> None:
     journal = open_journal()
     driver = Driver(journal)
@@ -397,15 +397,15 @@ def a_closed_journal_says_so(open_journal: Open) -> None:
         raise AssertionError("stats has facts")
     journal.close()
     journal.close()
-    _same(_refused(StoreError, journal.head, "run").code, "store_closed", "code")
-    _same(_refused(StoreError, journal.claim, "other", 1).code, "store_closed", "code")
-    _refused(KedgeError, journal.commit, [append])
+    same(refused(StoreError, journal.head, "run").code, "store_closed", "code")
+    same(refused(StoreError, journal.claim, "other", 1).code, "store_closed", "code")
+    refused(KedgeError, journal.commit, [append])
 
 
 # ---- two objects, one store
 
 
-@_shared
+@shared
 def what_was_committed_outlives_the_object(open_journal: Open) -> None:
     first = open_journal()
     sha = digest(b"value")
@@ -413,39 +413,39 @@ def what_was_committed_outlives_the_object(open_journal: Open) -> None:
     head = first.head("run")
     first.close()
     second = open_journal()
-    _same((second.head("run"), second.read("run"), second.blob(sha)), (head, entries, b"value"), "the run")
+    same((second.head("run"), second.read("run"), second.blob(sha)), (head, entries, b"value"), "the run")
     driver = Driver(second)
-    _same(driver.lease.epoch, 2, "the epoch after the first was closed without a release")
+    same(driver.lease.epoch, 2, "the epoch after the first was closed without a release")
     entries += driver.write(2)
-    _same(second.read("run"), entries, "events of both")
+    same(second.read("run"), entries, "events of both")
 
 
-@_shared
+@shared
 def two_objects_exclude_each_other(open_journal: Open) -> None:
     first, second = open_journal(), open_journal()
     driver = Driver(first)
     driver.write(1)
-    _refused(NotOwner, second.claim, "run", 1)
-    _refused(NotOwner, second.delete, ["run"])
-    _refused(NotOwner, second.commit, [driver.next(b"x")])
+    refused(NotOwner, second.claim, "run", 1)
+    refused(NotOwner, second.delete, ["run"])
+    refused(NotOwner, second.commit, [driver.next(b"x")])
     driver.release()
     taken = Driver(second)
-    _refused(NotOwner, first.claim, "run", 1)
-    _refused(NotOwner, first.commit, [driver.next(b"x")])
+    refused(NotOwner, first.claim, "run", 1)
+    refused(NotOwner, first.commit, [driver.next(b"x")])
     taken.write(1)
-    _same(len(first.read("run")), 2, "events seen by the first")
+    same(len(first.read("run")), 2, "events seen by the first")
 
 
-@_shared
+@shared
 def a_change_by_another_is_noticed(open_journal: Open) -> None:
     first, second = open_journal(), open_journal()
     driver = Driver(first)
     seen = second.data_version()
-    _same(second.data_version(), seen, "the version when nothing has happened")
+    same(second.data_version(), seen, "the version when nothing has happened")
     driver.write(1)
     if second.data_version() == seen:
         raise AssertionError("data_version must change when another has committed")
-    _same(len(second.read("run")), 1, "events that the other sees")
+    same(len(second.read("run")), 1, "events that the other sees")
     mine = first.data_version()
     driver.write(1)
-    _same(first.data_version(), mine, "the version after a commit of one's own")
+    same(first.data_version(), mine, "the version after a commit of one's own")

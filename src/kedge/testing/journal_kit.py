@@ -14,7 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from kedge.testing import command_cases
 from kedge.testing.journal_cases import CASES, Case, Driver, Journal, Open
+
+_ALSO = command_cases
+"""It adds its cases to the others."""
 
 __all__ = ["CASES", "Case", "Driver", "Journal", "Open", "Report", "can_share", "check"]
 

@@ -183,8 +183,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
         "extended doubted open_questions blocked_by listening running calls retries total settled done "
-        "retired discoveries status undo_after unfit forked_from borrowed kept asks approved unapproved missing "
-        "end_waits inputs"
+        "retired discoveries status undo_after unfit forked_from borrowed kept asks approved unapproved "
+        "missing end_waits inputs"
     )
     return {
         "run": {name: getattr(state, name) for name in own.split()},

@@ -9,6 +9,7 @@ import pty
 import re
 import struct
 import termios
+import time
 
 import pytest
 
@@ -142,3 +143,16 @@ def test_the_live_view_takes_little_of_a_large_run(command, environment, folder)
     assert text.count("\x1b[J") >= 4, "it was hardly watched"
     spent_s, total_s = map(float, (folder / "spent.txt").read_text().split())
     assert 0 < spent_s < 0.05 * total_s, f"{spent_s / total_s:.1%} of {total_s:.2f} s"
+
+
+@pytest.mark.parametrize("width", [40, 120])
+def test_a_run_of_another_process_is_watched_on_a_terminal_of_any_width(start, command, environment, width):
+    driver = start("run", "slow.yaml", "--run", "s1")
+    deadline = time.monotonic() + 20
+    while on_terminal([*command, "runs"], environment)[0].find("s1") < 0:
+        assert time.monotonic() < deadline
+    text, code, _ = on_terminal([*command, "watch", "s1"], environment, width, 12)
+    driver.communicate(timeout=20)
+    assert (code, driver.returncode) == (0, 0)
+    assert "run s1 done" in text
+    assert max(columns(line) for line in visible(text)) < width

@@ -17,6 +17,11 @@ from run where key = ?;
 select key, crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes, damaged
 from run order by key desc;
 
+-- name: list_runs_marked: The runs whose line holds some bytes and lacks others, and those that are damaged.
+select key, crc, run_id, seq, chain, epoch, headline, created_at, updated_at, bytes, damaged
+from run where damaged <> '' or (instr(headline, ?1) > 0 and (?2 = x'' or instr(headline, ?2) = 0))
+order by key desc;
+
 -- name: list_run_ids: Every run's id from the index alone, for when the table is damaged.
 select run_id from run order by run_id;
 
@@ -56,13 +61,41 @@ select data from blob where sha = ?;
 select 1 from blob where sha = ?;
 
 -- name: find_owner: The process that has, or had, the run.
-select host, pid, boot, started, since from lease where run = (select key from run where run_id = ?);
+select host, pid, boot, started, since, port from lease where run = (select key from run where run_id = ?);
 
 -- name: put_owner: The process that has the run now.
-insert or replace into lease (run, host, pid, boot, started, since) values (?, ?, ?, ?, ?, ?);
+insert or replace into lease (run, host, pid, boot, started, since, port) values (?, ?, ?, ?, ?, ?, ?);
 
 -- name: drop_owner: Nobody has the run now.
 delete from lease where run = (select key from run where run_id = ?);
+
+-- name: post_command: A command, unless the run has one of that id.
+insert into command (run, id, port, at, data, crc) values (?, ?, ?, ?, ?, ?) on conflict do nothing;
+
+-- name: find_command: A run's command by its id.
+select position, id, port, at, data, crc, decision, decision_crc from command where run = ? and id = ?;
+
+-- name: undecided_commands: A run's commands that nobody has decided on, in the order of their arrival.
+select position, id, port, at, data, crc, decision, decision_crc from command
+where run = ? and position > ? and decision is null order by position limit ?;
+
+-- name: decide_command: What became of a command.
+update command set decision = ?, decision_crc = ? where position = ? and run = ?;
+
+-- name: find_decision: What became of a command, if it is decided.
+select position, decision, decision_crc from command where position = ? and decision is not null;
+
+-- name: last_command: The newest command's position.
+select coalesce(max(position), 0) from command;
+
+-- name: runs_commanded: The runs that commands have come for after a position. By position, as few are new.
+select run_id from run where key in (select run from command not indexed where position > ?);
+
+-- name: runs_undecided: The runs with commands that nobody has decided on.
+select run_id from run where key in (select run from command where decision is null) order by key;
+
+-- name: delete_commands: The commands of a run.
+delete from command where run = ?;
 
 -- name: delete_events: The events of a run, by the range of their ids.
 delete from event where id between ? and ?;

@@ -77,7 +77,7 @@ def tell(screen: Screen, result: RunResult, again: str = "") -> None:
         screen.say(f"not undone: {clean(path)}: {clean(why, LINE_MAX)}", "yellow")
     _tell_questions(screen, result, again)
     if str(result.status) == "paused":
-        screen.say("  it is paused: who paused it can lift that with run.unpause()")
+        screen.say(f"  it is paused: kedge unpause {result.run_id}{again}")
     outputs = result.outputs
     if outputs:
         screen.say("outputs:")

@@ -14,6 +14,8 @@ import click
 
 from kedge import __version__
 
+_STEER = "kedge.surface.cli.steer"
+
 COMMANDS = {
     "check": ("kedge.surface.cli.plans", "Find everything that is wrong with a plan, and run nothing."),
     "run": ("kedge.surface.cli.runs", "Run a plan, and show what happens."),
@@ -21,8 +23,25 @@ COMMANDS = {
         "kedge.surface.cli.runs",
         "Drive a run on that was interrupted, or take up a failed one again.",
     ),
-    "answer": ("kedge.surface.cli.runs", "Answer a question of a run, and drive the run on."),
-    "cancel": ("kedge.surface.cli.runs", "Cancel a run that nobody drives."),
+    "drive": ("kedge.surface.cli.drive_all", "Drive every run of the store that can move."),
+    "watch": ("kedge.surface.cli.watch", "Watch a run that another process drives."),
+    "inbox": ("kedge.surface.cli.inbox", "Show what people are asked, by all runs of the store."),
+    "answer": (
+        "kedge.surface.cli.runs",
+        "Answer a question of a run, and drive the run on unless another process does.",
+    ),
+    "signal": (_STEER, "Tell a run that something has happened outside."),
+    "pause": (_STEER, "Let a run start nothing new; what runs goes on."),
+    "unpause": (_STEER, "Lift the pause of a run."),
+    "cancel": ("kedge.surface.cli.runs", "Cancel a run, whoever drives it."),
+    "retry": (_STEER, "Try a failed step again, and what was skipped because of it."),
+    "skip": (_STEER, "Go on without a step that has not begun, or that failed and is asked about."),
+    "inject": (_STEER, "Add a step to the plan of a run."),
+    "remove": (_STEER, "Take a step that has not run out of the plan of a run."),
+    "edit": (_STEER, "Change the plan of a run, in one piece or not at all."),
+    "rollback": (_STEER, "Let a run follow an earlier version of its plan again."),
+    "set-goal": (_STEER, "Say otherwise what a run is for."),
+    "set-context": (_STEER, "Give steps that have not run other values to read."),
     "compensate": ("kedge.surface.cli.runs", "Undo what a run did that has ended, or one step of it."),
     "runs": ("kedge.surface.cli.lists", "List the runs of the store, newest first."),
     "show": ("kedge.surface.cli.pictures", "Draw a run or a plan."),
@@ -61,7 +80,7 @@ class App(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name][0])
-        return getattr(module, cmd_name)
+        return getattr(module, cmd_name.replace("-", "_"))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -11,6 +11,8 @@ import msgspec
 
 from kedge import BadInput, Engine, Fork, Refused, Run
 from kedge.assemble import build_engine
+from kedge.control.driving import require_tools
+from kedge.surface.cli.asking import user
 from kedge.surface.cli.drive import Manner, drive
 from kedge.surface.cli.exits import CANCELLED, DONE
 from kedge.surface.cli.inputs import patch_of
@@ -23,7 +25,7 @@ from kedge.surface.cli.options import (
     store_option,
     tools_option,
 )
-from kedge.surface.cli.runs import manner_of, require_tools, user_of
+from kedge.surface.cli.runs import manner_of
 from kedge.surface.cli.screen import Screen, lines_of
 
 
@@ -57,7 +59,7 @@ def fork(run_id: str, **given: Any) -> int:
         "patch": patch_of(given["file"]) if given["file"] else None,
         "ask": given["ask"],
         "anew": given["anew"],
-        "by": given["by"] or user_of(),
+        "by": given["by"] or user(),
     }
     told = _preview(manner, run_id, {"at": given["at"], "before": given["before"] or "", **how})
     if given["dry_run"]:
@@ -78,7 +80,7 @@ def fork(run_id: str, **given: Any) -> int:
 def _preview(manner: Manner, run_id: str, how: dict[str, Any]) -> Fork:
     async def main() -> Fork:
         async with build_engine(manner.settings) as engine:
-            require_tools(engine, run_id)
+            require_tools(engine.look(run_id).state, engine.registry)
             return engine.fork(run_id, **how)
 
     return asyncio.run(main())

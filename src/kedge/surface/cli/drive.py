@@ -47,7 +47,7 @@ async def _drive(
     engine: Engine, manner: Manner, begin: Callable[[Engine], Awaitable[Run]]
 ) -> tuple[int, threading.Timer]:
     view = watcher(manner.screen, no_live=manner.no_live)
-    stop = _Stop()
+    stop = Stop()
     with stop.listening():
         async with engine:
             run = await begin(engine)
@@ -61,14 +61,18 @@ async def _drive(
                 finally:
                     await view.end()
             code = _came_to(manner, result) if result else _interrupted(manner, run.id, stop.signal)
-        # A tool that cannot be stopped would keep the loop from closing, for ever.
-        alarm = threading.Timer(LEFT_BEHIND_S, os._exit, [code])
-        alarm.daemon = True
-        alarm.start()
-        return code, alarm
+        return code, end_soon(code)
 
 
-async def _until(run: Run, stop: _Stop) -> RunResult | None:
+def end_soon(code: int) -> threading.Timer:
+    """End the process even if a tool that cannot be stopped keeps the loop from closing."""
+    alarm = threading.Timer(LEFT_BEHIND_S, os._exit, [code])
+    alarm.daemon = True
+    alarm.start()
+    return alarm
+
+
+async def _until(run: Run, stop: Stop) -> RunResult | None:
     """What the run came to; None if it is to be stopped before."""
     asked = asyncio.ensure_future(stop.asked.wait())
     settled = asyncio.ensure_future(run.result())
@@ -80,7 +84,7 @@ async def _until(run: Run, stop: _Stop) -> RunResult | None:
         settled.cancel()
 
 
-class _Stop:
+class Stop:
     """Ctrl-C and SIGTERM: the first asks, the second ends."""
 
     def __init__(self) -> None:

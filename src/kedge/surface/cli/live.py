@@ -16,6 +16,7 @@ import time
 from typing import Any
 
 from kedge import Run
+from kedge.control.watching import Watched
 from kedge.surface.cli.screen import LINE_MAX, Screen
 from kedge.views.progress import Gauge, Row, bar, tree_rows
 from kedge.views.text import clean, columns, cut, duration, pad, to_ascii
@@ -85,7 +86,7 @@ class Live(Silent):
         """There was a frame."""
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: Run | Watched) -> None:
         self._run = run
         self._gauge = Gauge(run.state)
         self._task = asyncio.create_task(self._paint())

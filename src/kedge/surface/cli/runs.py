@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 from typing import Any
 
 import click
 
 import kedge
-from kedge import BadInput, Engine, NotFound, Refused, Run
-from kedge.assemble import build_engine
+from kedge import BadInput, Engine, NotFound, Refused, Run, commands
+from kedge.assemble import Settings, build_engine
+from kedge.control.driving import require_tools
 from kedge.surface.cli import exits
 from kedge.surface.cli.account import as_data, tell
+from kedge.surface.cli.asking import ask, by_option, key_option, signed, user, wait_option
 from kedge.surface.cli.drive import Manner, drive
 from kedge.surface.cli.inputs import inputs_of
+from kedge.surface.cli.lists import in_engine
 from kedge.surface.cli.options import (
     ask_option,
     json_option,
@@ -75,7 +77,7 @@ def resume(run_id: str, retry_failed: bool, **given: Any) -> int:  # noqa: FBT00
     require_store(manner.settings)
 
     async def begin(engine: Engine) -> Run:
-        require_tools(engine, run_id)
+        require_tools(engine.look(run_id).state, engine.registry)
         return await engine.resume(run_id, retry_failed)
 
     return drive(manner, begin)
@@ -90,26 +92,35 @@ def resume(run_id: str, retry_failed: bool, **given: Any) -> int:  # noqa: FBT00
     metavar="JSON",
     help="What goes with it: a result (done), a number (raise), other arguments (approve).",
 )
-@click.option("--by", metavar="NAME", help="Who answers.  [default: your user name]")
+@click.option("--reason", default="", metavar="TEXT", help="Why; of a refusal, the step's failure says it.")
+@by_option
+@key_option
+@wait_option
 @tools_option
 @store_option
 @parallel_option
 @live_option
 @json_option
 def answer(run_id: str, question: str, answer_text: str, **given: Any) -> int:
-    """Answer a question of a run, and drive the run on.
+    """Answer a question of a run, and drive the run on unless another process does.
 
-    `kedge show RUN` tells which questions are open, and which answers each takes.
+    `kedge inbox` tells which questions are open, and which answers each takes. With --no-wait the answer is
+    left for whoever drives the run next.
     """
     manner = manner_of(given)
     require_store(manner.settings)
     value = json_value(given["value"], "--value") if given["value"] is not None else None
+    command = commands.Answer(question=question, answer=answer_text, value=value, reason=given["reason"])
+    if given["no_wait"] or _is_driven(manner.settings, run_id):
+        return ask(run_id, command, given)
 
     async def begin(engine: Engine) -> Run:
-        require_tools(engine, run_id)
+        require_tools(engine.look(run_id).state, engine.registry)
         _require_question(engine, run_id, question, answer_text)
         found = await engine.resume(run_id)
-        await found.answer(question, answer_text, value, by=given["by"] or user_of())
+        decision = await found.send(signed(command, given))
+        if not decision.taken:
+            raise Refused(decision.why, code=decision.code)
         return found
 
     return drive(manner, begin)
@@ -118,25 +129,31 @@ def answer(run_id: str, question: str, answer_text: str, **given: Any) -> int:
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @click.option("--reason", default="", help="Why, for whoever reads the log.")
-@click.option("--by", metavar="NAME", help="Who cancels.  [default: your user name]")
 @click.option("--undo", is_flag=True, help="Undo what it did, as far as the plan says how.")
+@by_option
+@key_option
+@wait_option
 @tools_option
 @store_option
 @json_option
 def cancel(run_id: str, reason: str, undo: bool, **given: Any) -> int:  # noqa: FBT001
-    """Cancel a run that nobody drives.
+    """Cancel a run, whoever drives it.
 
-    What is done stays done. A run that a process drives is cancelled there: press Ctrl-C, then cancel it.
+    What is done stays done. A run that nobody drives is taken up to end it, and starts nothing.
     """
     settings = settings_of(given["store"], given["tools"])
     require_store(settings)
+    command = commands.Cancel(reason=reason, compensate=undo)
+    if given["no_wait"] or _is_driven(settings, run_id):
+        return ask(run_id, command, given)
     screen = Screen(as_json=given["as_json"])
 
     async def main() -> kedge.RunResult:
         async with build_engine(settings) as engine:
             found = await engine.resume(run_id)
-            # Before its first turn: nothing is started.
-            await found.cancel(reason, given["by"] or user_of(), compensate=undo)
+            decision = await found.send(signed(command, given))  # before its first turn: nothing is started
+            if not decision.taken:
+                raise Refused(decision.why, code=decision.code)
             return await found.result()
 
     result = asyncio.run(main())
@@ -146,6 +163,10 @@ def cancel(run_id: str, reason: str, undo: bool, **given: Any) -> int:  # noqa: 
     else:
         tell(screen, result, again)
     return exits.DONE if result.state.ended else exits.WAITS
+
+
+def _is_driven(settings: Settings, run_id: str) -> bool:
+    return in_engine(settings, lambda engine: engine.driven(run_id))
 
 
 @click.command()
@@ -169,7 +190,7 @@ def compensate(run_id: str, step: str, reason: str, **given: Any) -> int:
 
     async def begin(engine: Engine) -> Run:
         _require_undo_tools(engine, run_id)
-        return await engine.compensate(run_id, step, reason, given["by"] or user_of())
+        return await engine.compensate(run_id, step, reason, given["by"] or user())
 
     return drive(manner, begin)
 
@@ -184,20 +205,7 @@ def manner_of(given: dict[str, Any]) -> Manner:
     )
 
 
-# Both look at the run before it is taken up: what cannot work must leave it as it was.
-
-
-def require_tools(engine: Engine, run_id: str) -> None:
-    """BadInput if the run has steps to come for which there is no tool here: they would only fail."""
-    started = next(engine.reader(run_id).news(), None)
-    known: dict[str, Any] = started.data.get("tools", {}) if started is not None else {}
-    if all(name in engine.registry for name in known):
-        return
-    result = engine.look(run_id)
-    to_come = {step.node.step.tool for step in result.state.steps.values() if step.outcome is None}
-    missing = sorted(name for name in known if name in to_come and name not in engine.registry)
-    if missing and not result.state.ended:
-        raise _tools_missing(run_id, missing)
+# These look at the run before it is taken up: what cannot work must leave it as it was.
 
 
 def _require_undo_tools(engine: Engine, run_id: str) -> None:
@@ -245,11 +253,3 @@ def _require_question(engine: Engine, run_id: str, question: str, answer: str) -
             where=where,
             allowed=asked.asked.options,
         )
-
-
-def user_of() -> str:
-    """Who types."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # no user database, as in some containers
-        return ""

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from kedge.base.errors import StoreDamaged
 from kedge.base.ids import run_id as checked_run_id
-from kedge.journal.entry import Append, Entry, Head, Lease, advance, verify
+from kedge.journal.command_table import CommandTable
+from kedge.journal.entry import Append, Entry, Head, Lease, Posted, Sent, advance, verify
 from kedge.journal.faults import checked_blob, closed, no_such_run, not_claimed
 from kedge.journal.ownership import Owner, owned_by, this_process
 
@@ -62,6 +63,7 @@ class Disk:
         self.runs: dict[str, Stored] = {}
         self.blobs: dict[str, bytes] = {}
         self.owners: dict[str, _Owned] = {}
+        self.commands = CommandTable()
         self.commits = 0
         self._unsynced: list[Callable[[], None]] = []
         """How to take back what is not synced, oldest first."""
@@ -114,7 +116,7 @@ class SimulatedJournal:
 
     # --- writing
 
-    def claim(self, run_id: str, now_ms: int) -> Lease:
+    def claim(self, run_id: str, now_ms: int, port: int = 0) -> Lease:
         self._begin("claim")
         checked_run_id(run_id)
         disk = self._disk
@@ -131,7 +133,7 @@ class SimulatedJournal:
             run.head = replace(before, epoch=before.epoch + 1)
             disk.write(lambda: _put_head(stored, before))
         epoch = run.head.epoch
-        disk.owners[run_id] = _Owned(self, this_process(now_ms))
+        disk.owners[run_id] = _Owned(self, this_process(now_ms)._replace(port=port))
         self._epochs[run_id] = epoch
         self._own_commits += 1
         try:
@@ -183,8 +185,11 @@ class SimulatedJournal:
                     run.blobs[sha] = None
                     refs.append((run, sha))
                     run.head = replace(run.head, bytes=run.head.bytes + len(content))
+        decided = [one for append in appends for one in disk.commands.decide(append.decisions)]
 
         def take_back() -> None:
+            for one in decided:
+                disk.commands.put(one)
             for run_id, (head, count) in before.items():
                 run = disk.runs[run_id]
                 run.head = head
@@ -212,6 +217,7 @@ class SimulatedJournal:
                 raise owned_by(run_id, owned.owner)
         for run_id in wanted:
             self._sweep(self._disk.runs.pop(run_id).blobs)
+            self._disk.commands.forget(run_id)
         self._own_commits += 1
         self._disk.commits += 1
         self._end("delete")
@@ -225,6 +231,58 @@ class SimulatedJournal:
             self._closed = True
             for run_id in list(self._epochs):
                 self._let_go(run_id)
+
+    # --- commands
+
+    def post(self, sent: Sequence[Sent]) -> list[Posted]:
+        self._begin("post")
+        disk = self._disk
+        for one in sent:
+            self._existing(one.run_id)
+        fresh = [one for one in sent if disk.commands.find(one.run_id, one.id) is None]
+        made = [disk.commands.post(one) for one in sent]
+
+        def take_back() -> None:
+            for one in fresh:
+                found = disk.commands.find(one.run_id, one.id)
+                if found is not None:
+                    disk.commands.take_out(found)
+
+        disk.write(take_back)
+        self._own_commits += 1
+        self._end("post")
+        return made
+
+    def posted(self, run_id: str, after: int = 0, limit: int = 1_000) -> list[Posted]:
+        self._begin("posted")
+        self._existing(run_id)
+        return self._disk.commands.posted(run_id, after, limit)
+
+    def find_posted(self, run_id: str, id_: str) -> Posted | None:
+        self._begin("find_posted")
+        self._existing(run_id)
+        return self._disk.commands.find(run_id, id_)
+
+    def _existing(self, run_id: str) -> None:
+        if run_id not in self._disk.runs:
+            raise no_such_run(run_id)
+
+    def decisions(self, positions: Iterable[int]) -> dict[int, bytes]:
+        self._begin("decisions")
+        return self._disk.commands.decisions(positions)
+
+    def arrived(self, after: int) -> tuple[int, list[str]]:
+        self._begin("arrived")
+        return self._disk.commands.arrived(after)
+
+    def undecided(self) -> list[str]:
+        self._begin("undecided")
+        return self._disk.commands.undecided()
+
+    def port(self, run_id: str) -> int:
+        self._begin("port")
+        owned = self._disk.owners.get(run_id)
+        return owned.owner.port if owned is not None else 0
 
     # --- reading
 
@@ -261,9 +319,10 @@ class SimulatedJournal:
         self._begin("has_blob")
         return sha in self._disk.blobs
 
-    def runs(self) -> list[Head]:
+    def runs(self, holding: bytes = b"", lacking: bytes = b"") -> list[Head]:
         self._begin("runs")
-        return [run.head for run in reversed(self._disk.runs.values())]
+        heads = [run.head for run in reversed(self._disk.runs.values())]
+        return [one for one in heads if holding in one.headline and not (lacking and lacking in one.headline)]
 
     def data_version(self) -> int:
         self._begin("data_version")
