@@ -38,7 +38,11 @@ if TYPE_CHECKING:
     from kedge.control.run import Decision as Decision
     from kedge.control.run import Run as Run
     from kedge.flow import commands as commands
+    from kedge.engine.ports import Planner as Planner
     from kedge.flow.result import RunResult as RunResult
+    from kedge.flow.settings import RunSettings as RunSettings
+    from kedge.flow.situation import Situation as Situation
+    from kedge.flow.trouble import Trouble as Trouble
     from kedge.flow.words import RunStatus as RunStatus
     from kedge.flow.words import StepStatus as StepStatus
     from kedge.plan.findings import Finding as Finding
@@ -73,7 +77,11 @@ _HOMES = {
     "control.print_progress": "print_progress",
     "control.retention": "Retention",
     "control.run": "Decision Run",
+    "engine.ports": "Planner",
     "flow.result": "RunResult",
+    "flow.settings": "RunSettings",
+    "flow.situation": "Situation",
+    "flow.trouble": "Trouble",
     "flow.words": "RunStatus StepStatus",
     "plan.findings": "Finding Findings apply_fix",
     "plan.model": "Approval Call Estimate Input Loop Plan Retry Step Wait",

@@ -22,7 +22,7 @@ from kedge.base.ids import run_id as checked_run_id
 from kedge.base.limits import Limits
 from kedge.control.changed import changed_tools
 from kedge.control.follow import Callback, check_callback
-from kedge.control.inputs import complete_inputs
+from kedge.control.inputs import complete_inputs, in_short
 from kedge.control.listing import Line, RunInfo, headline, info
 from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, prune
@@ -33,14 +33,14 @@ from kedge.engine.blobs import Blobs
 from kedge.engine.driver import Driver
 from kedge.engine.gates import Gates
 from kedge.engine.log import RunLog
-from kedge.engine.ports import Journal
+from kedge.engine.ports import Journal, Planner
 from kedge.engine.recovery import decode, fold
 from kedge.engine.writer import Writer
 from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
 from kedge.flow.inputs import Resumed, Ticked
 from kedge.flow.program import Program, compile_plan
 from kedge.flow.result import RunResult
-from kedge.flow.settings import ASKS, Ask, RunSettings
+from kedge.flow.settings import Ask, RunSettings
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
 from kedge.flow.words import RunStatus
@@ -68,6 +68,7 @@ class Engine:
         limits: Limits | None = None,
         resources: Mapping[str, int] | None = None,
         clock: Clock | None = None,
+        planner: Planner | None = None,
     ) -> None:
         self.registry = tools if isinstance(tools, Registry) else Registry(tools)
         """Its tools by name."""
@@ -89,6 +90,7 @@ class Engine:
                     code="setting_value",
                     where="resources",
                 )
+        self._planner = planner
         self._clock = clock or SystemClock()
         self._journal: Journal | None = None
         self._runs: dict[str, Run] = {}
@@ -103,6 +105,7 @@ class Engine:
             raise KedgeError("the engine is open already", code="open", remedy="make one Engine for each")
         gates = Gates(self._resources, int(self.limits.parallel_total))
         self._workshop = Workshop(self.registry, gates, self.limits)
+        self._workshop.planner = self._planner
         self._workshop.stall.off = not isinstance(self._clock, SystemClock)
         self._owns_journal = isinstance(self._store, str | Path)
         self._journal = open_journal(self._store) if isinstance(self._store, str | Path) else self._store
@@ -153,12 +156,13 @@ class Engine:
         inputs: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         on_event: Callback | None = None,
-        ask: Ask = "never",
+        ask: Ask | None = None,
+        settings: RunSettings | None = None,
     ) -> Run:
         """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on.
 
-        `ask` says what a person is asked before, besides what the plan says itself: `effects`, each call
-        that changes something outside; `every_step`, each call.
+        `ask` is short for the setting of that name: what a person is asked before, besides what the plan
+        says itself.
         """
         journal = self._opened()
         check_callback(on_event)
@@ -172,8 +176,7 @@ class Engine:
             given = complete_inputs(plan, inputs or {})
             program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
             document = _encode_plan(plan)
-        if ask not in ASKS:
-            raise BadInput(f"{ask!r} cannot be asked for", code="ask", where="ask", allowed=ASKS)
+        chosen = (settings or RunSettings()).completed(ask, repair=self._planner is not None)
         id_ = checked_run_id(run_id) if run_id is not None else new_run_id()
         run = await self._known(id_, digest(document), given) if run_id is not None else None
         if run is not None:
@@ -183,7 +186,7 @@ class Engine:
         if armed:
             reach("control.start.checked")
         with collector_paused():
-            run = self._begin(id_, program, given, document, RunSettings(ask=ask))
+            run = self._begin(id_, program, given, document, chosen)
         if on_event is not None:
             run.subscribe(on_event)
         driver = self._drivers[id_]
@@ -245,7 +248,7 @@ class Engine:
         if its_plan != plan_id:
             what = f"plan {its_plan[:12]}, not {plan_id[:12]}"
         elif its_inputs != inputs:
-            what = f"inputs {_short(its_inputs)}, not {_short(inputs)}"
+            what = f"inputs {in_short(its_inputs)}, not {in_short(inputs)}"
         else:
             run = await self.resume(run_id)
             if run_id in self._drivers:
@@ -492,8 +495,3 @@ def _close(journal: Journal) -> None:
         journal.close()
     except KedgeError as error:  # what was acknowledged is on disk; an error of the user's own comes first
         _log.warning("the store did not close well: %s", error, extra={"action": "store_close"})
-
-
-def _short(raw: bytes) -> str:
-    text = raw.decode()
-    return text if len(text) <= 80 else text[:77] + "..."

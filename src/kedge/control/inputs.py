@@ -77,3 +77,9 @@ def _shown(value: Any) -> str:
         return repr(str(value)[:40])
     except Exception:  # of 5,000 digits, or with a __str__ that fails
         return "that cannot be shown"
+
+
+def in_short(raw: bytes) -> str:
+    """The beginning of what was given, for a message."""
+    text = raw.decode()
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -21,6 +21,7 @@ from kedge.base.failpoints import armed, reach
 from kedge.engine.attempts import Attempts, Workshop
 from kedge.engine.log import RunLog
 from kedge.engine.passing import PassingTime
+from kedge.engine.planning import Planning
 from kedge.engine.receipts import Receipt, refuse
 from kedge.engine.writer import MAX_BEHIND_EVENTS, Writer
 from kedge.flow.commands import Cancel, Command
@@ -61,6 +62,7 @@ class Driver:
         self._context = copy_context()
         """Turns run in the context of whoever started the run, not of whichever tool ended last."""
         self.attempts = Attempts(workshop, self, state.run_id)
+        self._planning = Planning(state, self, workshop.planner)
         self._intake: deque[Input | Receipt] = deque()
         self._scheduled = False
         self._in_turn = False
@@ -87,10 +89,10 @@ class Driver:
         self._idle: list[asyncio.Future[None]] = []
         self.on_events: Callable[[], None] | None = None
         """Called after each append, if anybody follows."""
-        self.on_progress: Callable[[str, float | None, str], None] = _no_progress
-        self.on_ended: Callable[[], None] = _nothing
+        self.on_progress: Callable[[str, float | None, str], None] = lambda path, fraction, message: None
+        self.on_ended: Callable[[], None] = lambda: None
         """Called once the end is on disk."""
-        self.on_given_up: Callable[[], None] = _nothing
+        self.on_given_up: Callable[[], None] = lambda: None
         """Called once this driver can go on no more."""
         log.on_durable = self._on_durable
         log.on_lost = self._on_lost
@@ -199,6 +201,8 @@ class Driver:
                 self._promise(receipt.once_durable())
         if state.open_questions or state.paused or self._resting_since_s is not None:
             self._account_rest()
+        if state.repair is not None:
+            self._planning.look()
         if state.parked:
             self._gates.when_given(self._poke)
         if state.timers or self._wake_at is not None:
@@ -486,14 +490,7 @@ class Driver:
 
     def stop_alarms(self) -> None:
         """Nothing more is due at any time."""
+        self._planning.stop()
         for alarm in (self._timer, self._run_alarm):
             if alarm is not None:
                 alarm.cancel()
-
-
-def _nothing() -> None:
-    return None
-
-
-def _no_progress(path: str, fraction: float | None, message: str) -> None:
-    return None

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from kedge.flow.situation import Situation
 from kedge.journal.entry import Append, Entry, Head, Lease
+from kedge.plan.patch import Patch
+
+
+class Planner(Protocol):
+    """Changes a plan that has met trouble. Reads only: after a crash it is asked again."""
+
+    async def repair(self, situation: Situation, /) -> Patch | None:
+        """How the plan is to be changed; None if it knows no way."""
+        ...
 
 
 class Journal(Protocol):

@@ -104,6 +104,15 @@ class Retry(Order, tag="retry"):
     step: str
 
 
+class Repair(Order, tag="repair"):
+    """Let the planner change the plan."""
+
+    need: str
+    """What is wanted of it."""
+    step: str = ""
+    """The step that it is about."""
+
+
 class SetGoal(Order, tag="set_goal"):
     """Say otherwise what the run is for. The old words stay in the plan's earlier version."""
 
@@ -117,6 +126,8 @@ class SetContext(Order, tag="set_context"):
     values: dict[str, Any]
     """Merged into the context; null takes a value out."""
     why: str = ""
+    need: str = ""
+    """What it would take to use them: makes it trouble, for the planner to mend."""
 
 
 class Prioritise(Order, tag="prioritise"):
@@ -151,6 +162,7 @@ Command = (
     | Rewire
     | Skip
     | Retry
+    | Repair
     | SetGoal
     | SetContext
     | Prioritise

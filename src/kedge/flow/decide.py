@@ -15,7 +15,10 @@ from kedge.flow import inputs as inp
 from kedge.flow.approvals import ask_person
 from kedge.flow.conclude import conclude, succeed
 from kedge.flow.failing import ask_what_to_do, backoff_s, fail, question_id
+from kedge.flow.limiting import ask_limit
+from kedge.flow.mending import take_failure, take_patch
 from kedge.flow.names import render_args
+from kedge.flow.repairs import is_mended
 from kedge.flow.state import RunState, StepState
 from kedge.flow.steer import steer
 from kedge.flow.turn import Turn
@@ -45,6 +48,10 @@ def decide(turn: Turn, given: inp.Input) -> None:
                 turn.emit(ev.Discovered(path=given.path, what=given.what, need=given.need))
         case inp.Exhausted():
             _exhausted(turn, given)
+        case inp.Repaired():
+            take_patch(turn, given)
+        case inp.RepairFailed():
+            take_failure(turn, given)
         case inp.Resumed():
             _resumed(turn, given)
         case inp.Salvaged():
@@ -182,7 +189,7 @@ def _ask_about_tools(turn: Turn, changed: Mapping[str, str]) -> None:
 def _ask_anew(turn: Turn, step: StepState) -> None:
     if step.status is StepStatus.IN_DOUBT:
         _ask_about(turn, step, _LOST)
-    elif step.held:
+    elif step.held and not is_mended(turn.state, step):
         ask_what_to_do(turn, step, step.error.message if step.error is not None else _LOST)
     elif step.status is StepStatus.WAITING and step.awaits == "approval":
         ask_person(turn, step, render_args(turn.state, step) if step.node.calls else b"{}")
@@ -222,21 +229,3 @@ def _exhausted(turn: Turn, given: inp.Exhausted) -> None:
         return  # counted by the state itself: `due` asks when a call is to be made that may not be
     if not over and not asked and given.value >= state.limit(given.limit):
         ask_limit(turn, given.limit, given.value)
-
-
-def ask_limit(turn: Turn, limit: str, value: float) -> None:
-    """A limit of the run is used up: nothing starts until somebody says how to go on."""
-    state = turn.state
-    allowed = state.limit(limit)
-    value = float(value)  # as it is when it is read back
-    turn.emit(ev.LimitReached(limit=limit, value=value))
-    turn.emit(
-        ev.QuestionAsked(
-            question=question_id(state),
-            reason="limit",
-            limit=limit,
-            used=value,
-            text=f"The run used up its limit {limit} ({allowed:,.10g}). Raise it, or stop?",
-            options=("raise", "stop"),
-        )
-    )

@@ -15,8 +15,10 @@ from kedge.flow import events as ev
 from kedge.flow.approvals import ask, binding, expire, must_ask
 from kedge.flow.closing import close
 from kedge.flow.conclude import conclude
-from kedge.flow.decide import ask_limit, doubt_first
+from kedge.flow.decide import doubt_first
 from kedge.flow.failing import fail
+from kedge.flow.limiting import ask_limit
+from kedge.flow.mending import mend
 from kedge.flow.names import bytes_of, fill_hole, render_args, resolver
 from kedge.flow.program import Node
 from kedge.flow.render import Args
@@ -71,14 +73,15 @@ def due(turn: Turn, gate: Gate) -> None:
             _look_at(turn, state.fresh.popleft())
         elif state.heard:
             _hear(turn, state.heard.pop())
-        elif state.closing:
+        elif state.closing and not (state.closing[-1] is None and state.mends):
             close(turn, state.closing.pop())
             if state.end is not None:
                 return
         elif not _start_next(turn, gate) and (
             state.blocked_by or not ((state.timers or state.parked) and _has_more(turn, gate))
         ):
-            return
+            if not (state.mends and mend(turn)):
+                return
 
 
 def _has_more(turn: Turn, gate: Gate) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Literal, dataclass_transform
 import msgspec
 
 from kedge.flow.settings import RunSettings
+from kedge.flow.trouble import Fault, Trouble
 from kedge.flow.words import Blob, Failure, RunStatus
 from kedge.plan.tools import Effect
 
@@ -160,6 +161,8 @@ class StepFailed(Event, tag="StepFailed"):
     error: Failure
     held: bool = False
     """What that means for others is still to be said: somebody is asked."""
+    repair: bool = False
+    """The planner is asked first, and only then a person."""
 
 
 class FailureSettled(Event, tag="FailureSettled"):
@@ -236,6 +239,44 @@ class Discovered(Event, tag="Discovered"):
     path: str
     what: str
     need: str = ""
+
+
+class TroubleFound(Event, tag="TroubleFound"):
+    """Somebody says that there is trouble. That of failures and discoveries is in their own events."""
+
+    trouble: Trouble
+    by: str = ""
+
+
+class RepairAsked(Event, tag="RepairAsked"):
+    """The planner is asked to change the plan."""
+
+    repair: int
+    """Number of the repair in this run."""
+    version: int
+    """The plan that it is shown."""
+    fingerprint: str
+    """Hash of what is left to do and of the trouble: the same again is not repaired again."""
+    round: int = 1
+    """How often it was asked, for this repair."""
+    troubles: tuple[Trouble, ...] = ()
+    """What it is for, the first of them."""
+    more: int = 0
+    """Troubles left out here."""
+
+
+class RepairRefused(Event, tag="RepairRefused"):
+    """Nothing came of one round of a repair: the plan stays as it is."""
+
+    repair: int
+    code: str
+    message: str
+    round: int = 1
+    findings: tuple[Fault, ...] = ()
+    """All that is wrong with the patch."""
+    final: bool = False
+    """The planner is not asked again: the repair is over."""
+    by: str = ""
 
 
 class QuestionAsked(Event, tag="QuestionAsked"):
@@ -336,6 +377,9 @@ AnyEvent = (
     | StepInDoubt
     | StepExpanded
     | Discovered
+    | TroubleFound
+    | RepairAsked
+    | RepairRefused
     | QuestionAsked
     | QuestionAnswered
     | LimitReached

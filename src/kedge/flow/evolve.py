@@ -16,6 +16,7 @@ import msgspec
 
 from kedge.base.errors import InternalError
 from kedge.flow import events as ev
+from kedge.flow import repairs
 from kedge.flow.adopt import follow
 from kedge.flow.questions import closed, opened, void, void_all
 from kedge.flow.reopen import go_on_inside, reopen, reopen_step
@@ -79,6 +80,7 @@ def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
         follow(state, apply(state.plan, patch), patch)
     else:
         open_scope(state, state.root)
+    repairs.plan_adopted(state, event)
     state.versions.append(
         Version(event.version, state.plan, event.plan, state.at, state.seq, event.cause, event.by, event.why)
     )
@@ -129,6 +131,7 @@ def _run_ended(state: RunState, event: ev.RunEnded) -> None:
     state.heard.clear()
     state.listening = 0
     void_all(state)
+    repairs.run_ended(state)
     state.parked.clear()
     state.ready.clear()
     state.closing.clear()
@@ -190,6 +193,8 @@ def _step_succeeded(state: RunState, event: ev.StepSucceeded) -> None:
     step.ended_at = state.at
     step.ended_seq = state.seq
     state.done += 1
+    if step.node.expected_ms and step.items is None:
+        repairs.step_took(state, step)
     settle(state, step, _DONE)
 
 
@@ -215,6 +220,7 @@ def _step_failed(state: RunState, event: ev.StepFailed) -> None:
     step.ended_at = state.at
     step.ended_seq = state.seq
     step.held = event.held
+    repairs.step_failed(state, step, event)
     if not event.held:
         settle(state, step, Outcome.FAILED if step.required else Outcome.ABSENT)
 
@@ -343,6 +349,7 @@ def _step_expanded(state: RunState, event: ev.StepExpanded) -> None:
 
 def _discovered(state: RunState, event: ev.Discovered) -> None:
     state.discoveries.append((event.path, event.what, event.need))
+    repairs.discovered(state, event)
 
 
 # --- questions and limits
@@ -413,6 +420,9 @@ HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.StepInDoubt: _step_in_doubt,
     ev.StepExpanded: _step_expanded,
     ev.Discovered: _discovered,
+    ev.TroubleFound: repairs.trouble_found,
+    ev.RepairAsked: repairs.repair_asked,
+    ev.RepairRefused: repairs.repair_refused,
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,
     ev.LimitReached: _limit_reached,

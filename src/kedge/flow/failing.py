@@ -1,9 +1,11 @@
-"""What becomes of a step that failed for good: it settles so, or somebody is asked first."""
+"""What becomes of a step that failed for good: it settles so, or the planner or somebody is asked first."""
 
 from __future__ import annotations
 
 from kedge.flow import events as ev
+from kedge.flow.repairs import wants_repair
 from kedge.flow.state import RunState, StepState
+from kedge.flow.trouble import of_failure
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure
 
@@ -12,16 +14,15 @@ def fail(turn: Turn, step: StepState, failure: Failure) -> None:
     """`step` has failed for good."""
     state = turn.state
     ending = state.cancelling or bool(state.stopped_by)
-    if (
-        ending
-        or step.owner is not None
-        or step.node.fallback >= 0
-        or _first(step).node.step.on_error != "ask"
-    ):
+    trouble = of_failure(step, failure) if state.settings.repair and not ending else None
+    repair = trouble is not None and wants_repair(state, trouble)
+    asks = first(step).node.step.on_error == "ask"
+    if ending or step.owner is not None or step.node.fallback >= 0 or not (repair or asks):
         turn.emit(ev.StepFailed(path=step.path, error=failure))
         return
-    turn.emit(ev.StepFailed(path=step.path, error=failure, held=True))
-    ask_what_to_do(turn, step, failure.message)
+    turn.emit(ev.StepFailed(path=step.path, error=failure, held=True, repair=repair))
+    if not repair:
+        ask_what_to_do(turn, step, failure.message)
 
 
 def ask_what_to_do(turn: Turn, step: StepState, message: str) -> None:
@@ -43,7 +44,7 @@ def backoff_s(step: StepState) -> float:
     return min(retry.backoff_s * 2.0 ** (step.attempt - 1), retry.max_backoff_s)
 
 
-def _first(step: StepState) -> StepState:
+def first(step: StepState) -> StepState:
     """The step that it stands in for, itself if none."""
     while step.node.fallback_for >= 0:
         step = step.scope.steps[step.node.fallback_for]

@@ -12,6 +12,7 @@ import msgspec
 
 from kedge.flow.commands import Command
 from kedge.flow.words import Blob, Failure
+from kedge.plan.patch import Patch
 
 
 class Returned(msgspec.Struct, gc=False):
@@ -62,6 +63,28 @@ class Salvaged(msgspec.Struct, gc=False):
     """What is not there any more, as a sentence."""
 
 
+class Repaired(msgspec.Struct, gc=False):
+    """The planner answered one round of a repair."""
+
+    repair: int
+    round: int
+    patch: Patch | None
+    """How the plan is to be changed; None if it knows no way."""
+    by: str = ""
+
+
+class RepairFailed(msgspec.Struct, gc=False):
+    """The planner did not answer, or with something that is no patch."""
+
+    repair: int
+    round: int
+    why: str
+    code: str
+    by: str = ""
+    final: bool = False
+    """There is no use in asking again."""
+
+
 class Exhausted(msgspec.Struct, gc=False):
     """The driver measured that a limit of the run is used up."""
 
@@ -69,4 +92,6 @@ class Exhausted(msgspec.Struct, gc=False):
     value: float
 
 
-Input = Returned | Raised | Reported | Ticked | Resumed | Salvaged | Command | Exhausted
+Input = (
+    Returned | Raised | Reported | Ticked | Resumed | Salvaged | Command | Repaired | RepairFailed | Exhausted
+)

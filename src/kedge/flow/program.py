@@ -36,6 +36,7 @@ class Node:
         "deps",
         "effect",
         "expect",
+        "expected_ms",
         "fallback",
         "fallback_for",
         "foreach",
@@ -102,6 +103,9 @@ class Node:
         self.weight_s = 1.0 if once_s is None else once_s
         if step.loop is not None:
             self.weight_s = whole_s(step, self.weight_s)
+        estimate = step.estimate if self.calls else None
+        self.expected_ms = int((estimate.seconds or 0) * 1000) if estimate is not None else 0
+        """What one attempt is expected to take; 0 if nobody said."""
         self.tested = self.expect is not None or step.loop is not None
         """What comes back is looked at before the step is done."""
         named = spec.resources if spec is not None else ()

@@ -6,7 +6,7 @@ started again like all others, and then go on with those of their children that 
 
 from __future__ import annotations
 
-from kedge.flow.questions import void
+from kedge.flow.repairs import release
 from kedge.flow.scopes import add_missing, let_go, recount, unwatch
 from kedge.flow.settle import hold_back, is_movable
 from kedge.flow.state import RunState, ScopeState, Span, StepState
@@ -19,6 +19,8 @@ def reopen(state: RunState) -> None:
     state.error = None
     state.cancelling = False
     state.stopped_by = ""
+    state.fingerprints.clear()  # somebody wants it tried again
+    state.needs.clear()
     state.idle_ms += state.at - state.ended_at
     state.ended_at = 0
     _reopen_scope(state, state.root)
@@ -27,8 +29,9 @@ def reopen(state: RunState) -> None:
 def reopen_step(state: RunState, step: StepState) -> None:
     """In a run that goes on, a failed step is tried again, with those that were skipped because of it."""
     again: list[StepState] = []
-    void(state, step.path)
-    if step.held:
+    held = step.held
+    release(state, step)
+    if held:
         _reset(state, step)
         again.append(step)
     else:

@@ -163,6 +163,10 @@ class RunResult:
         """Which version of the plan it followed at the end; 1 is the first."""
         self.versions = tuple(state.versions)
         """Every plan it has followed: number, plan, when, what led to it, who wanted it and why."""
+        self.troubles = tuple(state.troubles)
+        """All that came up and the plan did not foresee, whether it led to a repair or not."""
+        self.repairs = tuple(msgspec.structs.replace(one) for one in state.repairs)
+        """Every repair of the plan: what it was for, what became of it and why."""
         self.steps = StepResults(state)
         """What became of each step, by path: `result.steps["outer[3]/inner"]`."""
 

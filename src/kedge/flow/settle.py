@@ -9,6 +9,7 @@ from __future__ import annotations
 from heapq import heapify, heappush
 
 from kedge.flow.questions import void
+from kedge.flow.repairs import release
 from kedge.flow.state import RunState, StepState
 from kedge.flow.words import Outcome, StepStatus
 
@@ -113,8 +114,7 @@ def _dismiss(state: RunState, fallback: StepState) -> None:
 
 def settle_failure(state: RunState, step: StepState, *, waived: bool) -> None:
     """What the failure of a held step means: that of any failure, or that the run goes on without it."""
-    void(state, step.path)
-    step.held = False
+    release(state, step)
     first = step
     while waived:
         first.waived = True

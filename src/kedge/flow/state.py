@@ -19,6 +19,7 @@ from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.flow.events import QuestionAsked, Raw, ToolMark
 from kedge.flow.program import Node, Program, Scope
 from kedge.flow.settings import RunSettings
+from kedge.flow.trouble import Repair, Trouble
 from kedge.flow.words import ENDED, Blob, Failure, Outcome, RunStatus, StepStatus
 from kedge.plan.model import Plan
 
@@ -289,6 +290,18 @@ class RunState:
         self.heard: list[str] = []
         """Signals for which there is both, something that came and somebody who waits."""
         self.discoveries: list[tuple[str, str, str]] = []
+        self.troubles: list[Trouble] = []
+        """All there has been, whether it led to a repair or not."""
+        self.unmended: list[Trouble] = []
+        """What the next repair is for."""
+        self.repairs: list[Repair] = []
+        """Every repair so far."""
+        self.repair: Repair | None = None
+        """The one that is open."""
+        self.fingerprints: set[str] = set()
+        """What was repaired before: the remaining plan and its trouble, as hashes."""
+        self.needs: set[str] = set()
+        """What it was said to take, each of which is mended once."""
 
         # Frontier. All of these hold steps that may have moved on since: look at the status first.
         self.fresh: deque[StepState] = deque()
@@ -342,7 +355,8 @@ class RunState:
         """Looks at the steps themselves: a state folded from its log holds some that have moved on."""
         steps = [*self.fresh, *(entry[2] for entry in (*self.ready, *self.timers))]
         return (
-            bool(self.parked)
+            self.mends
+            or bool(self.parked)
             or any(step.status is StepStatus.READY for step in steps)
             or any(step.status is StepStatus.WAITING and not step.awaits for step in steps)
             or any(self.is_over(owner) for owner in self.closing)
@@ -357,6 +371,11 @@ class RunState:
         if owner.items is not None:
             return owner.open == 0
         return owner.inner is not None and owner.inner.open == 0
+
+    @property
+    def mends(self) -> bool:
+        """A repair is open or is to be asked for: the plan may become another one."""
+        return self.repair is not None or bool(self.unmended)
 
     @property
     def ended(self) -> bool:

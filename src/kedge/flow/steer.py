@@ -16,6 +16,7 @@ from kedge.flow import events as ev
 from kedge.flow.answers import answer
 from kedge.flow.changes import Act, changed, rolled_back
 from kedge.flow.state import RunState, StepState
+from kedge.flow.trouble import DEMANDED, Trouble, of_need
 from kedge.flow.turn import Turn
 from kedge.flow.words import Outcome, StepStatus
 from kedge.plan.nearest import nearest
@@ -57,6 +58,14 @@ def _emits(*events: ev.Event) -> Act:
     def act(turn: Turn) -> None:
         for event in events:
             turn.emit(event)
+
+    return act
+
+
+def _both(one: Act, other: Act) -> Act:
+    def act(turn: Turn) -> None:
+        one(turn)
+        other(turn)
 
     return act
 
@@ -162,6 +171,17 @@ def _retry(state: RunState, given: cmd.Retry) -> Act:
     return _emits(ev.Reopened(path=step.path, by=given.by))
 
 
+def _repair(state: RunState, given: cmd.Repair) -> Act:
+    if not state.settings.repair:
+        raise Refused(
+            "its plan is not repaired", code="no_repair", where=f"run {state.run_id}",
+            remedy="start it in an engine with a planner, or change the plan with an edit",
+        )  # fmt: skip
+    path = _step(state, given.step).path if given.step else ""
+    trouble = Trouble(kind="demand", severity=DEMANDED, path=path, what=given.need, need=given.need)
+    return _emits(ev.TroubleFound(trouble=trouble, by=given.by))
+
+
 # --- the plan
 
 
@@ -189,7 +209,11 @@ def _set_goal(state: RunState, given: cmd.SetGoal) -> Act:
 def _set_context(state: RunState, given: cmd.SetContext) -> Act:
     merged = {**state.plan.context, **given.values}
     context = {name: value for name, value in merged.items() if value is not None}
-    return changed(state, Patch(why=given.why, plan={"context": context}), "set_context", given.by)
+    act = changed(state, Patch(why=given.why, plan={"context": context}), "set_context", given.by)
+    if not given.need:
+        return act
+    trouble = of_need("context", "", f"the context has other values: {', '.join(given.values)}", given.need)
+    return _both(act, _emits(ev.TroubleFound(trouble=trouble, by=given.by)))
 
 
 def _prioritise(state: RunState, given: cmd.Prioritise) -> Act:
@@ -212,6 +236,7 @@ _RULES: dict[type[cmd.Order], Callable[[RunState, Any], Act]] = {
     cmd.Rewire: _rewire,
     cmd.Skip: _skip,
     cmd.Retry: _retry,
+    cmd.Repair: _repair,
     cmd.SetGoal: _set_goal,
     cmd.SetContext: _set_context,
     cmd.Prioritise: _prioritise,

@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kedge.testing.planners import ScriptedPlanner as ScriptedPlanner
     from kedge.testing.rehearsing import rehearsal as rehearsal
     from kedge.testing.rehearsing import try_plan as try_plan
     from kedge.testing.replays import assert_replays as assert_replays
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kedge.testing.virtual_time import virtual as virtual
 
 _HOMES = {
+    "planners": "ScriptedPlanner",
     "rehearsing": "rehearsal try_plan",
     "replays": "assert_replays",
     "scripts": "Always Discover Fail Hang Late Scripted scripted",

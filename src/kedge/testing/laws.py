@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kedge.flow.events import AnyEvent, QuestionAsked, StepExpanded, StepInterrupted, StepStarted, StepWaiting
+from kedge.flow.repairs import is_mended
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
 
@@ -65,8 +66,12 @@ def check_moves(state: RunState) -> None:
     _same("to be approved", sorted(approvals), sorted(waits))
     held = [s.path for s in state.steps.values() if s.held and s.outcome is None]
     failed = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "failed"]
-    _same("held", sorted(held), sorted(failed))
+    mended = {path for path in held if is_mended(state, state.steps[path])}
+    _same("held", sorted(held), sorted(mended | set(failed)))
+    _same("held twice", set[str](), mended.intersection(failed))
     if state.end is not None or state.paused or state.open_questions or state.running:
+        return
+    if state.repair is not None and state.repair.asked:
         return
     waiting = [s.path for s in state.steps.values() if s.status is StepStatus.WAITING]
     if not waiting and not state.parked:
@@ -139,7 +144,7 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
         "extended doubted open_questions blocked_by listening running calls total settled done retired "
-        "discoveries status"
+        "discoveries status troubles unmended repairs repair fingerprints needs"
     )
     return {
         "run": {name: getattr(state, name) for name in own.split()},

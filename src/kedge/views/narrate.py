@@ -36,6 +36,7 @@ _RUN_LEVEL = frozenset(
         ev.RunStarted, ev.PlanAdopted, ev.CommandTaken, ev.CommandRefused, ev.SignalReceived,
         ev.RunResumed, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
         ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered, ev.LimitReached,
+        ev.TroubleFound, ev.RepairAsked, ev.RepairRefused,
     }
 )  # fmt: skip
 decode_patch = msgspec.json.Decoder(Patch).decode

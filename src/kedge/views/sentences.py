@@ -102,6 +102,28 @@ def _question_answered(event: ev.QuestionAnswered, about: About) -> str:
     return f"Question {clean(event.question, 20)} is answered{_by(event)}: {clean(event.answer, 80)}"
 
 
+def _trouble_found(event: ev.TroubleFound, about: About) -> str:
+    trouble = event.trouble
+    where = f" at step {clean(trouble.path, 80)}" if trouble.path else ""
+    need = f" (it takes: {clean(trouble.need, 120)})" if trouble.need and trouble.need != trouble.what else ""
+    return f"Trouble{where}{_by(event)}: {clean(trouble.what, 200)}{need}"
+
+
+def _repair_asked(event: ev.RepairAsked, about: About) -> str:
+    first = event.troubles[0] if event.troubles else None
+    others = len(event.troubles) - 1 + event.more
+    what = f": {clean(first.path, 80)}{', ' if first.path else ''}{clean(first.what, 200)}" if first else ""
+    more = f" and {others:,} more" if others > 0 else ""
+    turn = f", round {event.round}" if event.round > 1 else ""
+    return f"Repair {event.repair} of plan version {event.version} is asked for{turn}{what}{more}"
+
+
+def _repair_refused(event: ev.RepairRefused, about: About) -> str:
+    what = f"Repair {event.repair}, round {event.round}: nothing came of it"
+    end = "; the plan stays as it is" if event.final else "; the planner is asked again"
+    return f"{what}{_by(event)}: {clean(event.message, 300)}{end}"
+
+
 def _run_cancelling(event: ev.RunCancelling, about: About) -> str:
     return f"Run {about.run_id} is being cancelled{_by(event)}" + (
         f": {clean(event.reason, 200)}" if event.reason else ""
@@ -136,6 +158,9 @@ _SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
     ev.StepInDoubt: lambda e, a: f"{a.name} may or may not have had its effect: {_error(e.error)}",
     ev.StepExpanded: lambda e, a: f"{a.name} has {e.count:,} item{'' if e.count == 1 else 's'}",
     ev.Discovered: lambda e, a: f"{a.name} found: {clean(e.what, 200)}",
+    ev.TroubleFound: _trouble_found,
+    ev.RepairAsked: _repair_asked,
+    ev.RepairRefused: _repair_refused,
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,
     ev.LimitReached: lambda e, _: f"Limit {clean(e.limit, 40)} is reached ({e.value:,.10g})",

@@ -1,0 +1,63 @@
+"""A planner whose patches a test writes down.
+
+    planner = ScriptedPlanner(
+        Patch(add=(Addition(step=Step(id="again", tool="look")),)),   # to the first question
+        None,                                                         # to the second: it knows no way
+        lambda situation: Patch(waive=situation.held),                # whatever it says
+        Late(30, Patch(waive=("b",))), Hang(), OSError("gone"), "nonsense",
+    )
+
+It is shown what a real planner is shown; `situations` keeps that. A question for which nothing is written
+down fails the round, and the test that asks `verify`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from typing import Any
+
+from kedge.flow.situation import Situation
+from kedge.testing.scripts import Hang, Late
+
+
+class ScriptedPlanner:
+    """Answers one question after the other as it was written down."""
+
+    name = "scripted"
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = deque(answers)
+        self._unforeseen = 0
+        self.situations: list[Situation] = []
+        """What it was shown, one for each question."""
+
+    async def repair(self, situation: Situation, /) -> Any:
+        """The next answer."""
+        self.situations.append(situation)
+        if not self._answers:
+            self._unforeseen += 1
+            raise AssertionError(f"no answer is written down for question {len(self.situations)}")
+        return await self._said(self._answers.popleft(), situation)
+
+    async def _said(self, answer: Any, situation: Situation) -> Any:
+        if isinstance(answer, Hang):
+            await asyncio.Event().wait()
+        if isinstance(answer, Late):
+            await asyncio.sleep(answer.seconds)
+            return await self._said(answer.answer, situation)
+        if isinstance(answer, BaseException):
+            raise answer
+        if callable(answer):
+            said = answer(situation)
+            return await said if inspect.isawaitable(said) else said
+        return answer
+
+    def verify(self) -> None:
+        """AssertionError if it was asked more, or less, than is written down."""
+        if self._unforeseen or self._answers:
+            raise AssertionError(
+                f"the planner was asked {len(self.situations)} times, "
+                f"{len(self._answers)} answers are left, {self._unforeseen} were missing"
+            )
