@@ -174,7 +174,7 @@ class Life:
         tools = all_tools(self._number if self._flow.changing else 1)
         if self._flow.files:
             tools += _files()
-        self.engine = kedge.Engine(tools=tools, store=STORE)
+        self.engine = kedge.Engine(tools=tools, store=STORE, planner=self._flow.planner())
         await self.engine.__aenter__()
 
     async def reopen(self) -> None:

@@ -13,7 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import apsw
-from crash_steering import APPROVED, CHANGED, FAILING, SIGNALLED, TRIED_AGAIN, changed, signalled, tried_again
+from crash_steering import (
+    APPROVED,
+    CHANGED,
+    FAILING,
+    REPAIRED,
+    SIGNALLED,
+    TRIED_AGAIN,
+    Fixer,
+    changed,
+    demanded,
+    signalled,
+    tried_again,
+)
 
 import kedge
 
@@ -69,6 +81,8 @@ class Workflow:
     """It uses the built-in tools for files."""
     changing: bool = False
     """Each life has another version of the tool `change`."""
+    planner: Callable[[], kedge.Planner | None] = lambda: None
+    """Who mends its plan."""
     weight: int = 4
     """How often it is drawn: what starts processes or waits takes long."""
 
@@ -334,6 +348,7 @@ WORKFLOWS: dict[str, Workflow] = {
     "approval": Workflow(APPROVED),
     "failure_asked": Workflow(FAILING),
     "tried_again": Workflow(TRIED_AGAIN, act=tried_again),
+    "repaired": Workflow(REPAIRED, act=demanded, planner=Fixer),
     "process": Workflow(chain("put", "far_think", "far_think"), weight=1),
     "process_effect": Workflow(chain("far_pay", "put"), weight=1),
     "process_timeout": Workflow(

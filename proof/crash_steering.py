@@ -49,6 +49,11 @@ async def tried_again(client: Client, run: kedge.Run) -> None:
     await send(client, run, commands.Signal(name="go", key="s1"))
 
 
+async def demanded(client: Client, run: kedge.Run) -> None:
+    """Somebody wants the plan to be another one, whatever becomes of it else."""
+    await send(client, run, commands.Repair(need="one more", key="d1", by="anna"))
+
+
 def wait(id_: str, *after: str) -> dict[str, Any]:
     """A step that waits for the signal `go`."""
     return {"id": id_, "wait": {"signal": "go"}, "after": list(after)}
@@ -59,6 +64,24 @@ def call(id_: str, tool: str, *after: str, **more: Any) -> dict[str, Any]:
     return {"id": id_, "tool": tool, "after": list(after), **more}
 
 
+class Fixer:
+    """A planner that is wrong first, and then gives what is broken another tool, and the plan one step more."""
+
+    name = "fixer"
+
+    async def repair(self, situation: kedge.Situation, /) -> kedge.Patch:
+        await asyncio.sleep(0)
+        if situation.round == 1:
+            return kedge.Patch(remove=("s0",))
+        more = kedge.Step(id="more" if situation.held else "asked", tool="pay", after=("s0",))
+        return kedge.Patch(
+            retry=situation.held,
+            change={path: {"tool": "pay"} for path in situation.held},
+            add=(kedge.Addition(step=more),),
+        )
+
+
+REPAIRED = [call("s0", "put"), call("b", "broken", "s0"), call("side", "pay"), call("c", "put", "b")]
 SIGNALLED = [call("s0", "put"), wait("w", "s0"), call("last", "pay", "w")]
 CHANGED = [call("s0", "put"), wait("w"), call("last", "put", "s0", "w")]
 APPROVED = [call("s0", "put"), call("s1", "pay", "s0", approval={"ask": "Pay?"}), call("s2", "put", "s1")]

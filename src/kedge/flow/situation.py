@@ -172,5 +172,5 @@ def _failed_call(state: RunState, step: StepState) -> FailedCall:
     if len(raw) > ARGS_MEASURED:
         return FailedCall()
     args = cast("dict[str, Any]", decode(raw))
-    sizes = {name: len(value) for name, value in args.items() if isinstance(value, list)}
+    sizes = {name: len(cast("list[Any]", value)) for name, value in args.items() if isinstance(value, list)}
     return FailedCall(args=args if len(raw) <= ARGS else None, sizes=sizes)
