@@ -65,7 +65,7 @@ def call(id_: str, tool: str, *after: str, **more: Any) -> dict[str, Any]:
 
 
 class Fixer:
-    """A planner that is wrong first, and then gives what is broken another tool, and the plan one step more."""
+    """A planner that is wrong first; then it gives what is broken another tool, and the plan a step more."""
 
     name = "fixer"
 

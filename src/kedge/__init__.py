@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from kedge.control.retention import Retention as Retention
     from kedge.control.run import Decision as Decision
     from kedge.control.run import Run as Run
-    from kedge.flow import commands as commands
     from kedge.engine.ports import Planner as Planner
+    from kedge.flow import commands as commands
     from kedge.flow.result import RunResult as RunResult
     from kedge.flow.settings import RunSettings as RunSettings
     from kedge.flow.situation import Situation as Situation
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from kedge.plan.model import Wait as Wait
     from kedge.plan.patch import Addition as Addition
     from kedge.plan.patch import Patch as Patch
+    from kedge.planner.rules import RulePlanner as RulePlanner
     from kedge.tools.builtin import builtin_tools as builtin_tools
     from kedge.tools.context import Context as Context
     from kedge.tools.function import tool as tool
@@ -86,6 +87,7 @@ _HOMES = {
     "plan.findings": "Finding Findings apply_fix",
     "plan.model": "Approval Call Estimate Input Loop Plan Retry Step Wait",
     "plan.patch": "Addition Patch",
+    "planner.rules": "RulePlanner",
     "tools.builtin": "builtin_tools",
     "tools.context": "Context",
     "tools.function": "tool",

@@ -112,9 +112,8 @@ def test_an_open_repair_is_asked_again_by_the_next_driver(tmp_path: Path):
     async def main():
         toolset = scripted(TOOLS, PLAN)
         async with kedge.Engine(toolset, store, planner=ScriptedPlanner(Hang())) as engine:
-            run = await engine.start(PLAN, run_id="r")
-            while run.state.repair is None:
-                await asyncio.sleep(0.01)
+            await engine.start(PLAN, run_id="r")
+            await asyncio.sleep(5)
         planner = ScriptedPlanner(MENDED)
         async with kedge.Engine(toolset, store, planner=planner) as engine:
             result = await (await engine.resume("r")).result()
@@ -132,9 +131,8 @@ def test_a_run_taken_up_without_a_planner_says_so(tmp_path: Path):
     async def main():
         toolset = scripted(TOOLS, PLAN)
         async with kedge.Engine(toolset, store, planner=ScriptedPlanner(Hang())) as engine:
-            run = await engine.start(PLAN, run_id="r")
-            while run.state.repair is None:
-                await asyncio.sleep(0.01)
+            await engine.start(PLAN, run_id="r")
+            await asyncio.sleep(5)
         async with kedge.Engine(toolset, store) as engine:
             return await (await engine.resume("r")).result()
 
@@ -148,8 +146,7 @@ def test_a_cancelled_run_waits_for_no_planner():
         toolset = scripted({**TOOLS, "look": Late(1, 1)}, PLAN)
         async with kedge.Engine(toolset, planner=ScriptedPlanner(Hang())) as engine:
             run = await engine.start(PLAN)
-            while run.state.repair is None:
-                await asyncio.sleep(0.1)
+            await asyncio.sleep(5)
             await run.cancel()
             return await run.result()
 

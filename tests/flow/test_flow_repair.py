@@ -224,7 +224,7 @@ def test_a_late_or_repeated_answer_means_nothing():
 
 def test_a_planner_that_fails_is_asked_again_and_one_that_is_missing_is_not():
     run = broken().put(RepairFailed(1, 1, "no answer", "planner_timeout"))
-    assert run.state.repair is not None and run.state.repair.round == 2
+    assert run.situation.round == 2
     run.put(RepairFailed(1, 2, "none here", "no_planner", final=True))
     assert run.state.repair is None
     assert run.status("c") == "skipped"
@@ -370,7 +370,7 @@ def test_a_repair_during_an_approval_voids_it_if_its_step_changed():
 
 def test_an_open_repair_is_asked_again_after_a_crash():
     run = broken().crash().resume()
-    assert run.state.repair is not None and run.state.repair.asked
+    assert run.situation.round == 1
     run.mend(patch(retry=["b"], change={"b": {"args": {"x": 5}}})).finish("b").finish("c").finish("d")
     assert run.status() == "done"
 
@@ -393,7 +393,7 @@ def test_a_run_taken_up_after_its_end_may_be_repaired_again():
     run = broken().mend(None).finish("d")
     assert run.status() == "failed"
     run.resume(retry_failed=True).fail("b", "permanent")
-    assert run.state.repair is not None and run.state.repair.number == 2
+    assert run.situation.repair == 2
 
 
 def test_a_step_that_a_person_gives_a_fallback_needs_no_repair():

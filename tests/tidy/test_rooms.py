@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-INNER = "base plan checks flow journal tools engine views control"
+INNER = "base plan checks flow journal tools engine planner views control"
 MAY_IMPORT = {
     "base": "",
     "plan": "base",
@@ -16,6 +16,7 @@ MAY_IMPORT = {
     "journal": "base",
     "tools": "base plan",
     "engine": "base plan flow journal tools",
+    "planner": "base plan checks flow",
     "views": "base plan flow",
     "control": "base plan checks flow journal tools engine views _version",
     "surface": "base plan views control api assemble",

@@ -89,7 +89,7 @@ class Driver:
         self._idle: list[asyncio.Future[None]] = []
         self.on_events: Callable[[], None] | None = None
         """Called after each append, if anybody follows."""
-        self.on_progress: Callable[[str, float | None, str], None] = lambda path, fraction, message: None
+        self.on_progress: Callable[[str, float | None, str], None] = lambda *_: None
         self.on_ended: Callable[[], None] = lambda: None
         """Called once the end is on disk."""
         self.on_given_up: Callable[[], None] = lambda: None

@@ -77,11 +77,12 @@ def due(turn: Turn, gate: Gate) -> None:
             close(turn, state.closing.pop())
             if state.end is not None:
                 return
-        elif not _start_next(turn, gate) and (
-            state.blocked_by or not ((state.timers or state.parked) and _has_more(turn, gate))
+        elif (
+            not _start_next(turn, gate)
+            and (state.blocked_by or not ((state.timers or state.parked) and _has_more(turn, gate)))
+            and not (state.mends and mend(turn))
         ):
-            if not (state.mends and mend(turn)):
-                return
+            return
 
 
 def _has_more(turn: Turn, gate: Gate) -> bool:

@@ -73,7 +73,7 @@ def _ask(turn: Turn, number: int, round_: int, troubles: Sequence[Trouble], prin
 
 
 def fingerprint(plan: Plan, state: RunState, troubles: Iterable[Trouble], without: Iterable[str] = ()) -> str:
-    """What is left to do of `plan`, and what stands in its way, as a hash. `without`: steps that come off it."""
+    """What is left to do of `plan` and what stands in its way, as a hash. `without`: what comes off it."""
     steps = state.steps
     rest: list[Step] = []
     for step in plan.steps:

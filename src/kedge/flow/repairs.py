@@ -26,7 +26,7 @@ def found(state: RunState, trouble: Trouble) -> None:
     if trouble.need and trouble.kind != "demand":  # a hundred items may find the same
         if trouble.need in state.needs:
             return
-        state.needs.add(trouble.need)
+        state.needs[trouble.need] = None
     state.unmended.append(trouble)
 
 
@@ -67,7 +67,7 @@ def repair_asked(state: RunState, event: RepairAsked) -> None:
     repair.round = event.round
     repair.version = event.version
     repair.asked = True
-    state.fingerprints.add(event.fingerprint)
+    state.fingerprints[event.fingerprint] = None
 
 
 def repair_refused(state: RunState, event: RepairRefused) -> None:

@@ -7,6 +7,7 @@ what a real one would, and what was decided on can be written down and looked at
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, cast
 
 import msgspec
@@ -87,7 +88,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     left: dict[str, float] = {}
     """What is left of limits."""
     tools: tuple[ToolSpec, ...] = ()
-    """Tools that steps may call."""
+    """Tools that the engine has, also those that cannot be used now."""
 
 
 def situation(state: RunState) -> Situation:
@@ -114,7 +115,7 @@ def situation(state: RunState) -> Situation:
         refused=last.message if last is not None else "",
         findings=last.findings if last is not None else (),
         left=_left(state),
-        tools=tuple(spec for spec in state.program.catalog if spec.available)[:TOOLS],
+        tools=tuple(islice(state.program.catalog, TOOLS)),
     )
 
 

@@ -298,9 +298,9 @@ class RunState:
         """Every repair so far."""
         self.repair: Repair | None = None
         """The one that is open."""
-        self.fingerprints: set[str] = set()
+        self.fingerprints: dict[str, None] = {}
         """What was repaired before: the remaining plan and its trouble, as hashes."""
-        self.needs: set[str] = set()
+        self.needs: dict[str, None] = {}
         """What it was said to take, each of which is mended once."""
 
         # Frontier. All of these hold steps that may have moved on since: look at the status first.
