@@ -273,6 +273,13 @@ async def cancel(folder: Path, n: int = 1_000) -> dict[str, Any]:
     return {"n": n, "seconds": taken_s}
 
 
+async def repair(folder: Path, n: int = 12, *, durable: bool = False) -> dict[str, Any]:
+    """Seconds from a failure to the next step's start, without the planner's own, in a plan of `n` steps."""
+    from repairing import repair_again_and_again
+
+    return await repair_again_and_again(folder / "kedge.db" if durable else ":memory:", n)
+
+
 MEASURES: dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]] = {
     "wall": wall,
     "syncs": count_syncs,
@@ -281,6 +288,7 @@ MEASURES: dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]] = {
     "resume": resume,
     "follow": follow,
     "cancel": cancel,
+    "repair": repair,
 }
 
 

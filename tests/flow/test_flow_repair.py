@@ -146,6 +146,27 @@ def test_a_held_step_gets_a_fallback():
     assert (run.status(), run.value("b")) == ("done", 9)
 
 
+def test_a_held_step_is_tried_again_and_gets_a_fallback_for_then():
+    run = broken().mend(
+        patch(
+            retry=["b"],
+            change={"b": {"args": {"x": 2}}},
+            add=[{"step": step("e", "other", fallback_for="b")}],
+        )
+    )
+    assert (run.status("b"), run.status("e")) == ("running", "pending")
+    run.fail("b", "permanent").finish("e", 4).finish("c").finish("d")
+    assert (run.status(), run.value("b"), len(run.of(RepairAsked))) == ("done", 4, 1)
+
+
+def test_a_held_step_is_tried_again_after_a_new_one_that_it_reads():
+    run = broken().mend(
+        patch(retry=["b"], change={"b": {"args": {"x": "${e}"}}}, add=[{"step": step("e", "other")}])
+    )
+    assert (run.status("b"), run.status("e")) == ("pending", "running")
+    assert run.finish("e", 4).args("b") == {"x": 4}
+
+
 def test_a_held_step_is_waived_and_others_read_something_else():
     run = broken().mend(patch(add=[{"step": step("e", "other")}], waive=["b"], rewire={"c": {"b": "e"}}))
     run.finish("e", 3).finish("c").finish("d")

@@ -32,14 +32,16 @@ class Stage:
         self.effects = effects
         self.more_tools: list[Any] = []
 
-    def engine(self, *, limits: kedge.Limits | None = None, changed: bool = False) -> kedge.Engine:
+    def engine(
+        self, *, limits: kedge.Limits | None = None, changed: bool = False, planner: Any = None
+    ) -> kedge.Engine:
         parameters = {**ANY_ARGS, "description": "changed"} if changed else ANY_ARGS
         known = Catalog(
             ToolSpec(name=name, parameters=parameters, effect=self.effects.get(name, "read"))  # type: ignore[arg-type]
             for name in self.script
         )
         tools = [*scripted(self.script, known), *self.more_tools]
-        return kedge.Engine(tools, self.journal, limits=limits, clock=VirtualClock())
+        return kedge.Engine(tools, self.journal, limits=limits, clock=VirtualClock(), planner=planner)
 
 
 class Shape(NamedTuple):
@@ -414,3 +416,4 @@ shape("retry_failed", "A failed run is taken up again, inside a composite and a 
       play=failed_and_tried_again)  # fmt: skip
 
 import golden_steering  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - more of them, for runs that are steered
+import golden_repairs  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - and for those that are repaired

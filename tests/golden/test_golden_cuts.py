@@ -20,6 +20,7 @@ ANSWERS = {
 }  # fmt: skip
 OF_ONE_TURN = {
     "StepInDoubt", "LimitReached", "QuestionAnswered", "RunEnded", "CommandTaken", "SignalTaken",
+    "RepairRefused",
 }  # fmt: skip
 """What is written together with what follows from it, so that no crash comes right after it; and the end."""
 
@@ -32,7 +33,8 @@ def cuts(kept: Golden) -> list[int]:
 
 def _goes_on(event: dict[str, Any]) -> bool:
     asks = event.get("reason") == "approval" and event["kind"] == "StepWaiting"
-    return event["kind"] in OF_ONE_TURN or asks or bool(event.get("held"))
+    mended = event["kind"] == "PlanAdopted" and event["cause"] == "repair"
+    return event["kind"] in OF_ONE_TURN or asks or mended or bool(event.get("held"))
 
 
 def tools_of(kept: Golden) -> Scripted:

@@ -38,6 +38,8 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
         for live in states:
             _leave(state, live, gone)
             moved += add_missing(state, live)
+    for path in patch.retry:
+        reopen_step(state, state.steps[path])
     for step in moved:
         step.status = StepStatus.PENDING
         recount(step)
@@ -51,8 +53,6 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
             release(state, target)
     for path in patch.waive:
         settle_failure(state, state.steps[path], waived=True)
-    for path in patch.retry:
-        reopen_step(state, state.steps[path])
     for path in patch.cancel:
         state.steps[path].unwanted = True
 

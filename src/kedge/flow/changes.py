@@ -224,7 +224,15 @@ def _refuse_faults(state: RunState, plan: Plan, patch: Patch) -> None:
 
     reach = Reach(state.program)
     findings = check_change(plan, reach.touched(patch), reach.known, state.program.catalog, state.limits)
+    if findings.ok and unsupported(msgspec.structs.replace(plan, steps=_named(plan, patch))).ok:
+        return  # the plan was one that can be run, and so is what is new in it
     insist(findings if not findings.ok else unsupported(plan), "the plan would have")
+
+
+def _named(plan: Plan, patch: Patch) -> tuple[Step, ...]:
+    """The steps of a patched plan that the patch says something of."""
+    changed = (step_at(plan, path) for path in {**patch.change, **patch.rewire})
+    return (*(one.step for one in patch.add), *(step for step in changed if step is not None))
 
 
 def _new_tools(state: RunState, plan: Plan) -> dict[str, ev.ToolMark]:

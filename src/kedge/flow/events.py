@@ -163,6 +163,8 @@ class StepFailed(Event, tag="StepFailed"):
     """What that means for others is still to be said: somebody is asked."""
     repair: bool = False
     """The planner is asked first, and only then a person."""
+    severity: float = 0.0
+    """How grave it is; 0 where something else stands in for the step or tries again."""
 
 
 class FailureSettled(Event, tag="FailureSettled"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kedge.flow import events as ev
 from kedge.flow.repairs import wants_repair
 from kedge.flow.state import RunState, StepState
-from kedge.flow.trouble import of_failure
+from kedge.flow.trouble import failure_severity
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure
 
@@ -14,13 +14,13 @@ def fail(turn: Turn, step: StepState, failure: Failure) -> None:
     """`step` has failed for good."""
     state = turn.state
     ending = state.cancelling or bool(state.stopped_by)
-    trouble = of_failure(step, failure) if state.settings.repair and not ending else None
-    repair = trouble is not None and wants_repair(state, trouble)
+    severity = failure_severity(step, failure)
+    repair = not ending and wants_repair(state, severity)
     asks = first(step).node.step.on_error == "ask"
     if ending or step.owner is not None or step.node.fallback >= 0 or not (repair or asks):
-        turn.emit(ev.StepFailed(path=step.path, error=failure))
+        turn.emit(ev.StepFailed(path=step.path, error=failure, severity=severity))
         return
-    turn.emit(ev.StepFailed(path=step.path, error=failure, held=True, repair=repair))
+    turn.emit(ev.StepFailed(path=step.path, error=failure, held=True, repair=repair, severity=severity))
     if not repair:
         ask_what_to_do(turn, step, failure.message)
 

@@ -28,14 +28,12 @@ def reopen(state: RunState) -> None:
 
 def reopen_step(state: RunState, step: StepState) -> None:
     """In a run that goes on, a failed step is tried again, with those that were skipped because of it."""
-    again: list[StepState] = []
-    held = step.held
+    if step.held:  # nobody was told that it failed
+        _try_again(state, step)
+        return
     release(state, step)
-    if held:
-        _reset(state, step)
-        again.append(step)
-    else:
-        _take_back(state, step, again)
+    again: list[StepState] = []
+    _take_back(state, step, again)
     for one in again:  # grows
         if one.owner is None:
             for index in one.node.consumers:
@@ -55,6 +53,14 @@ def reopen_step(state: RunState, step: StepState) -> None:
             recount(one)
     for one in (*again, *waiting):
         _go_on(state, one)
+
+
+def _try_again(state: RunState, step: StepState) -> None:
+    release(state, step)
+    _reset(state, step)
+    unwatch(step)
+    recount(step)
+    _go_on(state, step)
 
 
 def _needs(step: StepState, taken: set[StepState]) -> bool:

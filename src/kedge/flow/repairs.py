@@ -12,16 +12,16 @@ from kedge.flow.state import RunState, StepState
 from kedge.flow.trouble import Refusal, Repair, Trouble, of_drift, of_failure, of_need
 
 
-def wants_repair(state: RunState, trouble: Trouble) -> bool:
-    """Whether it is grave enough for this run."""
+def wants_repair(state: RunState, severity: float) -> bool:
+    """Whether trouble is grave enough for this run."""
     settings = state.settings
-    return bool(settings.repair) and trouble.severity >= settings.adaptation_sensitivity
+    return bool(settings.repair and severity) and severity >= settings.adaptation_sensitivity
 
 
 def found(state: RunState, trouble: Trouble) -> None:
     """Keep it, and let it wait for a repair if it is grave enough."""
     state.troubles.append(trouble)
-    if not wants_repair(state, trouble):
+    if not wants_repair(state, trouble.severity):
         return
     if trouble.need and trouble.kind != "demand":  # a hundred items may find the same
         if trouble.need in state.needs:
@@ -32,8 +32,8 @@ def found(state: RunState, trouble: Trouble) -> None:
 
 def step_failed(state: RunState, step: StepState, event: StepFailed) -> None:
     """A failure after which nothing else is tried is trouble. One for a repair is held until that is over."""
-    trouble = of_failure(step, event.error)
-    if trouble is not None:
+    if event.severity:
+        trouble = of_failure(step.path, event.error, event.severity)
         state.troubles.append(trouble)
         if event.repair:
             state.unmended.append(trouble)

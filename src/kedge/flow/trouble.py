@@ -98,8 +98,8 @@ class Repair(msgspec.Struct, kw_only=True):
     ended_at: int = 0
 
 
-def of_failure(step: StepState, failure: Failure) -> Trouble | None:
-    """The trouble that a failure is; None if something else still stands in for the step or tries again.
+def failure_severity(step: StepState, failure: Failure) -> float:
+    """How grave a failure is; 0 if something else stands in for the step or tries again.
 
     Of what fails only because something in it failed, that something was the trouble.
     """
@@ -107,14 +107,14 @@ def of_failure(step: StepState, failure: Failure) -> Trouble | None:
         failure.code == "items_failed" and step.node.scope is not None
     )
     if from_inside or not _is_last(step, failure):
-        return None
-    return Trouble(
-        kind="quality" if failure.code == "quality_low" else "failed",
-        severity=REQUIRED_FAILED if _is_required(step) else OPTIONAL_FAILED,
-        path=step.path,
-        what=failure.message,
-        code=failure.code,
-    )
+        return 0.0
+    return REQUIRED_FAILED if _is_required(step) else OPTIONAL_FAILED
+
+
+def of_failure(path: str, failure: Failure, severity: float) -> Trouble:
+    """The trouble that a failure is."""
+    kind = "quality" if failure.code == "quality_low" else "failed"
+    return Trouble(kind=kind, severity=severity, path=path, what=failure.message, code=failure.code)
 
 
 def of_drift(step: StepState, took_ms: int) -> Trouble | None:
