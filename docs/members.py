@@ -15,6 +15,8 @@ from kedge.control.listing import RunInfo
 from kedge.control.retention import Pruned
 from kedge.control.salvage import Salvage
 from kedge.flow.result import Counts, StepResult
+from kedge.flow.situation import FailedCall, StepView
+from kedge.flow.trouble import Repair
 from kedge.flow.words import Failure
 
 FUNCTIONS: tuple[str, ...] = (
@@ -22,7 +24,8 @@ FUNCTIONS: tuple[str, ...] = (
 )  # fmt: skip
 CLASSES: tuple[type, ...] = (
     kedge.Engine, kedge.Run, kedge.Decision, kedge.RunResult, StepResult, Counts, Failure, RunInfo,
-    kedge.Retention, Pruned, Salvage,
+    kedge.Retention, Pruned, Salvage, kedge.RunSettings, kedge.Trouble, Repair, kedge.Situation, StepView,
+    FailedCall,
     kedge.Plan, kedge.Patch, kedge.Addition, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
 )  # fmt: skip
 

@@ -415,5 +415,5 @@ shape("retry_failed", "A failed run is taken up again, inside a composite and a 
 """, {"one": "done", "two": Fail("permanent", "not today"), "three": [1, Fail()]},
       play=failed_and_tried_again)  # fmt: skip
 
-import golden_steering  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - more of them, for runs that are steered
 import golden_repairs  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - and for those that are repaired
+import golden_steering  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - more of them, for runs that are steered

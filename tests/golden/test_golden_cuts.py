@@ -20,7 +20,6 @@ ANSWERS = {
 }  # fmt: skip
 OF_ONE_TURN = {
     "StepInDoubt", "LimitReached", "QuestionAnswered", "RunEnded", "CommandTaken", "SignalTaken",
-    "RepairRefused",
 }  # fmt: skip
 """What is written together with what follows from it, so that no crash comes right after it; and the end."""
 
@@ -28,13 +27,17 @@ OF_ONE_TURN = {
 def cuts(kept: Golden) -> list[int]:
     """After how many events its driver may have died."""
     events = [json.loads(entry.data) for entry in kept.entries]
-    return [n for n, event in enumerate(events, 1) if n > 1 and not _goes_on(event)]
+    then = [*(event["kind"] for event in events[1:]), ""]
+    return [
+        n
+        for n, event in enumerate(events, 1)
+        if n > 1 and not _goes_on(event) and then[n - 1] != "FailureSettled"
+    ]
 
 
 def _goes_on(event: dict[str, Any]) -> bool:
     asks = event.get("reason") == "approval" and event["kind"] == "StepWaiting"
-    mended = event["kind"] == "PlanAdopted" and event["cause"] == "repair"
-    return event["kind"] in OF_ONE_TURN or asks or mended or bool(event.get("held"))
+    return event["kind"] in OF_ONE_TURN or asks or bool(event.get("held"))
 
 
 def tools_of(kept: Golden) -> Scripted:

@@ -38,10 +38,13 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One step, or one item, as it stands."""
 
     path: str
+    """`outer[3]/inner`"""
     status: StepStatus
+    """How it stands."""
     worker: str
     """The tool, the role, or the kind of a step that needs nobody."""
     attempt: int = 0
+    """Number of its last attempt."""
     result: str = ""
     """The beginning of its result as JSON."""
     error: Failure | None = None
@@ -61,13 +64,17 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """A run, for whoever is to decide how it goes on."""
 
     run_id: str
+    """Its name in the store."""
     goal: str
+    """What it is for."""
     plan: Plan
     """The plan that is followed."""
     version: int
     """Its version: a patch is made for that."""
     inputs: dict[str, Any] = {}
+    """What the run was given; empty where that is large."""
     steps: tuple[StepView, ...] = ()
+    """The steps as they stand: those with trouble first, where there are too many."""
     left_out: int = 0
     """Steps not shown."""
     held: tuple[str, ...] = ()
@@ -81,6 +88,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     repair: int = 0
     """Number of the repair."""
     round: int = 0
+    """How often the planner was asked for it, this time included."""
     refused: str = ""
     """Why the last round's patch was refused."""
     findings: tuple[Fault, ...] = ()

@@ -37,6 +37,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Something that the plan did not foresee."""
 
     kind: TroubleKind
+    """What led to it."""
     severity: float
     """From 0 to 1; less than the run's `adaptation_sensitivity` starts no repair."""
     path: str = ""
@@ -77,6 +78,7 @@ class Repair(msgspec.Struct, kw_only=True):
     """One repair of the plan, from the question to the planner to what came of it."""
 
     number: int
+    """In the run, from 1."""
     troubles: tuple[Trouble, ...]
     """What it is for."""
     asked_at: int
