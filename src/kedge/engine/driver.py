@@ -89,7 +89,7 @@ class Driver:
         self._idle: list[asyncio.Future[None]] = []
         self.on_events: Callable[[], None] | None = None
         """Called after each append, if anybody follows."""
-        self.on_progress: Callable[[str, float | None, str], None] = lambda *_: None
+        self.on_progress: Callable[[str, float | None, str], None] = _no_progress
         self.on_ended: Callable[[], None] = lambda: None
         """Called once the end is on disk."""
         self.on_given_up: Callable[[], None] = lambda: None
@@ -494,3 +494,7 @@ class Driver:
         for alarm in (self._timer, self._run_alarm):
             if alarm is not None:
                 alarm.cancel()
+
+
+def _no_progress(path: str, fraction: float | None, message: str) -> None:
+    return None

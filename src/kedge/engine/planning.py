@@ -43,7 +43,7 @@ class Planning:
             return
         self._asked = (repair.number, repair.round)
         if self._planner is None:
-            self._failed("no_planner", "the engine that drives the run has no planner", final=True)
+            self._failed(code="no_planner", why="the engine that drives the run has no planner", final=True)
             return
         if armed:
             reach("planning.ask")
@@ -70,9 +70,9 @@ class Planning:
             return
         if not done:
             answering.cancel()  # one that ignores it is left to itself
-            self._failed("planner_timeout", f"the planner did not answer in {limit_s:g} s")
+            self._failed(code="planner_timeout", why=f"the planner did not answer in {limit_s:g} s")
         elif answering.cancelled():
-            self._failed("planner_failed", "the planner was cancelled")
+            self._failed(code="planner_failed", why="the planner was cancelled")
         elif (error := answering.exception()) is not None:
             self._raised(error)
         else:
@@ -85,12 +85,12 @@ class Planning:
             self._intake.put(Repaired(*asked, patch, self._name))
         else:
             text = f"a planner answers with a Patch or None, not {type(patch).__name__}"
-            self._failed("planner_answer", text)
+            self._failed(code="planner_answer", why=text)
 
     def _raised(self, error: BaseException) -> None:
-        self._failed("planner_failed", short(f"the planner failed: {failure_of(error).message}"))
+        self._failed(code="planner_failed", why=short(f"the planner failed: {failure_of(error).message}"))
 
-    def _failed(self, code: str, why: str, *, final: bool = False) -> None:
+    def _failed(self, *, code: str, why: str, final: bool = False) -> None:
         self._intake.put(RepairFailed(*self._asked, why, code, self._name, final))
 
 

@@ -98,6 +98,7 @@ class Repair(msgspec.Struct, kw_only=True):
     by: str = ""
     """The planner."""
     ended_at: int = 0
+    """When it was over, in ms; 0 while it is open."""
 
 
 def failure_severity(step: StepState, failure: Failure) -> float:
