@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kedge._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from kedge.agents.function import FunctionAgent as FunctionAgent
     from kedge.api import check as check
     from kedge.api import compare as compare
     from kedge.api import load as load
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from kedge.control.retention import Retention as Retention
     from kedge.control.run import Decision as Decision
     from kedge.control.run import Run as Run
+    from kedge.engine.ports import Agent as Agent
     from kedge.engine.ports import Planner as Planner
     from kedge.flow import commands as commands
     from kedge.flow.result import RunResult as RunResult
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from kedge.views.narrate import RunEvent as RunEvent
 
 _HOMES = {
+    "agents.function": "FunctionAgent",
     "api": "check compare load run_sync",
     "base.errors": (
         "BadInput ExpressionError InternalError InvalidPlan KedgeError NotDone NotFound NotOwner "
@@ -78,7 +81,7 @@ _HOMES = {
     "control.print_progress": "print_progress",
     "control.retention": "Retention",
     "control.run": "Decision Run",
-    "engine.ports": "Planner",
+    "engine.ports": "Agent Planner",
     "flow.result": "RunResult",
     "flow.settings": "RunSettings",
     "flow.situation": "Situation",

@@ -33,7 +33,7 @@ from kedge.engine.blobs import Blobs
 from kedge.engine.driver import Driver
 from kedge.engine.gates import Gates
 from kedge.engine.log import RunLog
-from kedge.engine.ports import Journal, Planner
+from kedge.engine.ports import Agent, Journal, Planner
 from kedge.engine.recovery import decode, fold
 from kedge.engine.writer import Writer
 from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
@@ -69,6 +69,7 @@ class Engine:
         resources: Mapping[str, int] | None = None,
         clock: Clock | None = None,
         planner: Planner | None = None,
+        agent: Agent | None = None,
     ) -> None:
         self.registry = tools if isinstance(tools, Registry) else Registry(tools)
         """Its tools by name."""
@@ -90,7 +91,7 @@ class Engine:
                     code="setting_value",
                     where="resources",
                 )
-        self._planner = planner
+        self._planner, self._agent = planner, agent
         self._clock = clock or SystemClock()
         self._journal: Journal | None = None
         self._runs: dict[str, Run] = {}
@@ -105,7 +106,7 @@ class Engine:
             raise KedgeError("the engine is open already", code="open", remedy="make one Engine for each")
         gates = Gates(self._resources, int(self.limits.parallel_total))
         self._workshop = Workshop(self.registry, gates, self.limits)
-        self._workshop.planner = self._planner
+        self._workshop.planner, self._workshop.agent = self._planner, self._agent
         self._workshop.stall.off = not isinstance(self._clock, SystemClock)
         self._owns_journal = isinstance(self._store, str | Path)
         self._journal = open_journal(self._store) if isinstance(self._store, str | Path) else self._store

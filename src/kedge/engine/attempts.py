@@ -26,7 +26,7 @@ from kedge.base.failpoints import armed, reach
 from kedge.base.limits import Limits
 from kedge.engine.failures import failure_of, not_begun, not_called, short, too_large
 from kedge.engine.gates import Gates
-from kedge.engine.ports import Planner
+from kedge.engine.ports import Agent, Planner
 from kedge.engine.processes import Processes
 from kedge.engine.stall import StallWatch
 from kedge.engine.threads import Threads
@@ -69,7 +69,7 @@ class Workshop:
         self.gates = gates
         self.limits = limits
         self.planner: Planner | None = None
-        """Who mends plans, if anybody does."""
+        self.agent: Agent | None = None
         self.threads = Threads()
         self.processes = Processes(limits.result_bytes)
         self.loop = asyncio.get_running_loop()

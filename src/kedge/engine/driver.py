@@ -18,10 +18,10 @@ from contextvars import copy_context
 from kedge.base.clock import Clock
 from kedge.base.errors import InternalError, KedgeError
 from kedge.base.failpoints import armed, reach
+from kedge.engine.advice import Advice
 from kedge.engine.attempts import Attempts, Workshop
 from kedge.engine.log import RunLog
 from kedge.engine.passing import PassingTime
-from kedge.engine.planning import Planning
 from kedge.engine.receipts import Receipt, refuse
 from kedge.engine.writer import MAX_BEHIND_EVENTS, Writer
 from kedge.flow.commands import Cancel, Command
@@ -62,7 +62,7 @@ class Driver:
         self._context = copy_context()
         """Turns run in the context of whoever started the run, not of whichever tool ended last."""
         self.attempts = Attempts(workshop, self, state.run_id)
-        self._planning = Planning(state, self, workshop.planner)
+        self._advice = Advice(state, self, workshop.planner, workshop.agent)
         self._intake: deque[Input | Receipt] = deque()
         self._scheduled = False
         self._in_turn = False
@@ -201,8 +201,8 @@ class Driver:
                 self._promise(receipt.once_durable())
         if state.open_questions or state.paused or self._resting_since_s is not None:
             self._account_rest()
-        if state.repair is not None:
-            self._planning.look()
+        if state.repair is not None or state.decision is not None:
+            self._advice.look()
         if state.parked:
             self._gates.when_given(self._poke)
         if state.timers or self._wake_at is not None:
@@ -490,7 +490,7 @@ class Driver:
 
     def stop_alarms(self) -> None:
         """Nothing more is due at any time."""
-        self._planning.stop()
+        self._advice.stop()
         for alarm in (self._timer, self._run_alarm):
             if alarm is not None:
                 alarm.cancel()

@@ -113,6 +113,25 @@ class Repair(Order, tag="repair"):
     """The step that it is about."""
 
 
+class Say(Order, tag="say"):
+    """Say something, for agents and people to read."""
+
+    text: str
+
+
+class Note(Order, tag="note"):
+    """Keep something for later decisions."""
+
+    values: dict[str, Any]
+    """Merged into what is kept already; null takes a value out."""
+
+
+class Mark(Order, tag="mark"):
+    """Give the present position of the run a name."""
+
+    name: str
+
+
 class SetGoal(Order, tag="set_goal"):
     """Say otherwise what the run is for. The old words stay in the plan's earlier version."""
 
@@ -163,6 +182,9 @@ Command = (
     | Skip
     | Retry
     | Repair
+    | Say
+    | Note
+    | Mark
     | SetGoal
     | SetContext
     | Prioritise

@@ -14,6 +14,7 @@ from kedge.flow import events as ev
 from kedge.flow import inputs as inp
 from kedge.flow.approvals import ask_person
 from kedge.flow.conclude import conclude, succeed
+from kedge.flow.consulting import take_decision, take_silence
 from kedge.flow.failing import ask_what_to_do, backoff_s, fail, question_id
 from kedge.flow.limiting import ask_limit
 from kedge.flow.mending import take_failure, take_patch
@@ -52,6 +53,10 @@ def decide(turn: Turn, given: inp.Input) -> None:
             take_patch(turn, given)
         case inp.RepairFailed():
             take_failure(turn, given)
+        case inp.Decided():
+            take_decision(turn, given)
+        case inp.DecisionFailed():
+            take_silence(turn, given)
         case inp.Resumed():
             _resumed(turn, given)
         case inp.Salvaged():
@@ -189,7 +194,7 @@ def _ask_about_tools(turn: Turn, changed: Mapping[str, str]) -> None:
 def _ask_anew(turn: Turn, step: StepState) -> None:
     if step.status is StepStatus.IN_DOUBT:
         _ask_about(turn, step, _LOST)
-    elif step.held and not is_mended(turn.state, step):
+    elif step.held and not is_mended(turn.state, step) and step.path not in turn.state.deciding:
         ask_what_to_do(turn, step, step.error.message if step.error is not None else _LOST)
     elif step.status is StepStatus.WAITING and step.awaits == "approval":
         ask_person(turn, step, render_args(turn.state, step) if step.node.calls else b"{}")

@@ -15,6 +15,7 @@ from kedge.flow import events as ev
 from kedge.flow.approvals import ask, binding, expire, must_ask
 from kedge.flow.closing import close
 from kedge.flow.conclude import conclude
+from kedge.flow.consulting import consult
 from kedge.flow.decide import doubt_first
 from kedge.flow.failing import fail
 from kedge.flow.limiting import ask_limit
@@ -73,16 +74,24 @@ def due(turn: Turn, gate: Gate) -> None:
             _look_at(turn, state.fresh.popleft())
         elif state.heard:
             _hear(turn, state.heard.pop())
-        elif state.closing and not (state.closing[-1] is None and state.mends):
+        elif state.closing and not (state.closing[-1] is None and (state.mends or state.deciding)):
             close(turn, state.closing.pop())
             if state.end is not None:
                 return
         elif (
             not _start_next(turn, gate)
             and (state.blocked_by or not ((state.timers or state.parked) and _has_more(turn, gate)))
-            and not (state.mends and mend(turn))
+            and not (state.mends and _advise(turn))
         ):
             return
+
+
+def _advise(turn: Turn) -> bool:
+    """Ask the planner or the agent. True: something came of that at once."""
+    if mend(turn):
+        return True
+    consult(turn)
+    return False
 
 
 def _has_more(turn: Turn, gate: Gate) -> bool:
@@ -218,6 +227,9 @@ def _look_at(turn: Turn, step: StepState) -> None:
     if step.status is not StepStatus.READY or (step.attempt and step.node.calls):
         return  # a call is looked at before its first attempt only; folding a log leaves its entry here
     state, node = turn.state, step.node
+    if state.deciding and state.is_undecided(step):
+        state.undecided_fresh.append(step)
+        return
     if step.reason == "not_needed":
         turn.emit(ev.StepSkipped(path=step.path, reason="not_needed", because=(_target_id(step),)))
         return
@@ -357,6 +369,9 @@ def _start_next(turn: Turn, gate: Gate) -> bool:
         entry = heappop(ready)
         step = entry[2]
         if not _can_start(step):
+            continue
+        if state.deciding and state.is_undecided(step):
+            state.undecided_ready.append(entry)
             continue
         if state.calls >= state.max_calls:
             heappush(ready, entry)

@@ -11,6 +11,7 @@ from typing import Any, Literal, dataclass_transform
 
 import msgspec
 
+from kedge.flow.decision import Point
 from kedge.flow.settings import RunSettings
 from kedge.flow.trouble import Fault, Trouble
 from kedge.flow.words import Blob, Failure, RunStatus
@@ -163,6 +164,8 @@ class StepFailed(Event, tag="StepFailed"):
     """What that means for others is still to be said: somebody is asked."""
     repair: bool = False
     """The planner is asked first, and only then a person."""
+    decide: bool = False
+    """The agent is asked first, and only then a person."""
     severity: float = 0.0
     """How grave it is; 0 where something else stands in for the step or tries again."""
 
@@ -281,11 +284,64 @@ class RepairRefused(Event, tag="RepairRefused"):
     by: str = ""
 
 
+class DecisionAsked(Event, tag="DecisionAsked"):
+    """The agent is asked how the run is to go on. What reads these steps waits for that."""
+
+    decision: int
+    """Number of the decision in this run."""
+    points: tuple[Point, ...] = ()
+    """Why it is asked, the first of them."""
+    more: int = 0
+    """Points left out here."""
+
+
+class DecisionTaken(Event, tag="DecisionTaken"):
+    """The agent answered. What became of each of its commands follows, under keys that name the decision."""
+
+    decision: int
+    by: str = ""
+    commands: tuple[str, ...] = ()
+    """A word for each."""
+
+
+class DecisionMissed(Event, tag="DecisionMissed"):
+    """The agent gave no answer that could be used: the run goes on as its settings say."""
+
+    decision: int
+    code: str
+    message: str
+    by: str = ""
+    ask: bool = False
+    """A person is asked in its place."""
+
+
+class Said(Event, tag="Said"):
+    """Somebody said something, for agents and people to read."""
+
+    text: str
+    by: str = ""
+    role: str = "person"
+
+
+class Noted(Event, tag="Noted"):
+    """Something is to be known later: by name, null for what is not to be known any more."""
+
+    values: Raw
+    by: str = ""
+
+
+class Marked(Event, tag="Marked"):
+    """This position of the run has a name."""
+
+    name: str
+    by: str = ""
+
+
 class QuestionAsked(Event, tag="QuestionAsked"):
     """Somebody has to decide before this part of the run goes on."""
 
     question: str
-    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "salvaged"]
+    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "salvaged", "decision"]
     """salvaged: what is lost of the log may hold calls with effects."""
     text: str
     options: tuple[str, ...]
@@ -382,6 +438,12 @@ AnyEvent = (
     | TroubleFound
     | RepairAsked
     | RepairRefused
+    | DecisionAsked
+    | DecisionTaken
+    | DecisionMissed
+    | Said
+    | Noted
+    | Marked
     | QuestionAsked
     | QuestionAnswered
     | LimitReached

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from kedge.base.errors import InternalError
+from kedge.flow import decisions, repairs
 from kedge.flow import events as ev
-from kedge.flow import repairs
 from kedge.flow.adopt import follow
 from kedge.flow.questions import closed, opened, void, void_all
 from kedge.flow.reopen import go_on_inside, reopen, reopen_step
@@ -70,6 +70,7 @@ def _run_started(state: RunState, event: ev.RunStarted) -> None:
     state.tools.update(event.tools)
     state.settings = event.settings
     state.asks = event.settings.ask in ("effects", "every_step")
+    decisions.begin(state)
 
 
 def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
@@ -132,6 +133,7 @@ def _run_ended(state: RunState, event: ev.RunEnded) -> None:
     state.listening = 0
     void_all(state)
     repairs.run_ended(state)
+    decisions.run_ended(state)
     state.parked.clear()
     state.ready.clear()
     state.closing.clear()
@@ -195,6 +197,8 @@ def _step_succeeded(state: RunState, event: ev.StepSucceeded) -> None:
     state.done += 1
     if step.node.expected_ms and step.items is None:
         repairs.step_took(state, step)
+    if state.decides:
+        decisions.succeeded(state, step)
     settle(state, step, _DONE)
 
 
@@ -359,6 +363,8 @@ def _question_asked(state: RunState, event: ev.QuestionAsked) -> None:
     opened(state, event)
     if event.reason == "salvaged":
         state.doubted = set()
+    elif event.reason == "decision":
+        decisions.question_asked(state, event)
 
 
 def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
@@ -375,6 +381,8 @@ def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
         case "salvaged":
             if event.answer == "go on":
                 state.doubted = None
+        case "decision":
+            decisions.question_answered(state, event)
         case "tool_changed":
             state.accepted_tools.update(asked.tools)
         case _:
@@ -423,6 +431,12 @@ HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.TroubleFound: repairs.trouble_found,
     ev.RepairAsked: repairs.repair_asked,
     ev.RepairRefused: repairs.repair_refused,
+    ev.DecisionAsked: decisions.asked,
+    ev.DecisionTaken: decisions.taken,
+    ev.DecisionMissed: decisions.missed,
+    ev.Said: decisions.said,
+    ev.Noted: decisions.noted,
+    ev.Marked: decisions.marked,
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,
     ev.LimitReached: _limit_reached,

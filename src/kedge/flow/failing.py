@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kedge.flow import events as ev
-from kedge.flow.repairs import wants_repair
+from kedge.flow.repairs import is_grave
 from kedge.flow.state import RunState, StepState
 from kedge.flow.trouble import failure_severity
 from kedge.flow.turn import Turn
@@ -15,13 +17,19 @@ def fail(turn: Turn, step: StepState, failure: Failure) -> None:
     state = turn.state
     ending = state.cancelling or bool(state.stopped_by)
     severity = failure_severity(step, failure)
-    repair = not ending and wants_repair(state, severity)
+    grave = not ending and is_grave(state, severity)
+    repair = grave and bool(state.settings.repair)
+    decide = grave and not repair and state.decides > 0
     asks = first(step).node.step.on_error == "ask"
-    if ending or step.owner is not None or step.node.fallback >= 0 or not (repair or asks):
+    if ending or step.owner is not None or step.node.fallback >= 0 or not (repair or decide or asks):
         turn.emit(ev.StepFailed(path=step.path, error=failure, severity=severity))
         return
-    turn.emit(ev.StepFailed(path=step.path, error=failure, held=True, repair=repair, severity=severity))
-    if not repair:
+    turn.emit(
+        ev.StepFailed(
+            path=step.path, error=failure, held=True, repair=repair, decide=decide, severity=severity
+        )
+    )
+    if not (repair or decide):
         ask_what_to_do(turn, step, failure.message)
 
 
@@ -36,6 +44,24 @@ def ask_what_to_do(turn: Turn, step: StepState, message: str) -> None:
             options=("retry", "skip", "fail"),
         )
     )
+
+
+def settle_held(turn: Turn, paths: Iterable[str], *, ask: bool = False) -> None:
+    """Nobody mends these failures any more: they are what they are, or a person is asked."""
+    state = turn.state
+    for path in dict.fromkeys(paths):
+        step = state.steps.get(path)
+        if step is None or not step.held or path in state.deciding or _is_asked(state, path):
+            continue
+        if ask or first(step).node.step.on_error == "ask":
+            ask_what_to_do(turn, step, step.error.message if step.error is not None else "")
+        else:
+            turn.emit(ev.FailureSettled(path=path))
+
+
+def _is_asked(state: RunState, path: str) -> bool:
+    id_ = state.asked_about.get(path)
+    return id_ is not None and state.questions[id_].asked.reason == "failed"
 
 
 def backoff_s(step: StepState) -> float:

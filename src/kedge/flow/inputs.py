@@ -85,6 +85,23 @@ class RepairFailed(msgspec.Struct, gc=False):
     """There is no use in asking again."""
 
 
+class Decided(msgspec.Struct, gc=False):
+    """The agent answered."""
+
+    decision: int
+    commands: tuple[Command, ...] = ()
+    by: str = ""
+
+
+class DecisionFailed(msgspec.Struct, gc=False):
+    """The agent did not answer, or with something that is no list of commands."""
+
+    decision: int
+    why: str
+    code: str
+    by: str = ""
+
+
 class Exhausted(msgspec.Struct, gc=False):
     """The driver measured that a limit of the run is used up."""
 
@@ -93,5 +110,16 @@ class Exhausted(msgspec.Struct, gc=False):
 
 
 Input = (
-    Returned | Raised | Reported | Ticked | Resumed | Salvaged | Command | Repaired | RepairFailed | Exhausted
+    Returned
+    | Raised
+    | Reported
+    | Ticked
+    | Resumed
+    | Salvaged
+    | Command
+    | Repaired
+    | RepairFailed
+    | Decided
+    | DecisionFailed
+    | Exhausted
 )

@@ -15,13 +15,14 @@ from kedge.base.codec import digest
 from kedge.base.errors import InvalidPlan, KedgeError, Refused
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
+from kedge.flow.authority import widening
 from kedge.flow.changes import adoption
-from kedge.flow.failing import ask_what_to_do, first
+from kedge.flow.failing import settle_held
 from kedge.flow.limiting import ask_limit
 from kedge.flow.state import RunState
 from kedge.flow.trouble import Fault, Repair, Trouble
 from kedge.flow.turn import Turn
-from kedge.plan.findings import Finding
+from kedge.plan.findings import Finding, invalid
 from kedge.plan.model import Plan, Step
 from kedge.plan.patch import Patch
 
@@ -43,6 +44,8 @@ def mend(turn: Turn) -> bool:
     state = turn.state
     repair = state.repair
     if state.blocked_by or (repair is not None and repair.asked):
+        return False
+    if repair is None and not state.unmended:
         return False
     if repair is not None:
         print_ = fingerprint(state.plan, state, repair.troubles)
@@ -105,7 +108,7 @@ def take_patch(turn: Turn, given: inp.Repaired) -> None:
         _refuse(turn, repair, refusal, final=final, by=given.by)
         return
     turn.emit(event)
-    _settle_held(turn, repair)
+    settle_held(turn, (one.path for one in repair.troubles if one.is_failure))
 
 
 def take_failure(turn: Turn, given: inp.RepairFailed) -> None:
@@ -127,6 +130,9 @@ def _judged(state: RunState, repair: Repair, patch: Patch, by: str) -> ev.PlanAd
     """The event that adopts the patched plan; KedgeError says why it may not be adopted."""
     if not patch.base:
         patch = msgspec.structs.replace(patch, base=repair.version)
+    closed = list(widening(state, patch))
+    if closed:
+        raise invalid(closed)
     event, plan = adoption(state, patch, "repair", by)
     if fingerprint(plan, state, repair.troubles, (*patch.waive, *patch.cancel)) in state.fingerprints:
         raise Refused(
@@ -152,7 +158,7 @@ def _refuse(turn: Turn, repair: Repair, refusal: KedgeError, *, final: bool = Fa
         )
     )  # fmt: skip
     if final:
-        _settle_held(turn, repair)
+        settle_held(turn, (one.path for one in repair.troubles if one.is_failure))
 
 
 def _faults(refusal: KedgeError) -> tuple[Fault, ...]:
@@ -163,16 +169,3 @@ def _faults(refusal: KedgeError) -> tuple[Fault, ...]:
     if len(findings) > FAULTS:
         kept.append(Fault(code="more", message=f"{len(findings) - FAULTS:,} more"))
     return tuple(kept)
-
-
-def _settle_held(turn: Turn, repair: Repair) -> None:
-    """The repair is over: failures that it left alone are what they are, or a person is asked."""
-    state = turn.state
-    for path in dict.fromkeys(one.path for one in repair.troubles if one.is_failure):
-        step = state.steps.get(path)
-        if step is None or not step.held or path in state.asked_about:
-            continue
-        if first(step).node.step.on_error == "ask":
-            ask_what_to_do(turn, step, step.error.message if step.error is not None else "")
-        else:
-            turn.emit(ev.FailureSettled(path=path))

@@ -6,28 +6,32 @@ shown a plan must not find it changed by another planner's patch when it answers
 
 from __future__ import annotations
 
+from kedge.flow.decision import Point
+from kedge.flow.decisions import reached
 from kedge.flow.events import Discovered, PlanAdopted, RepairAsked, RepairRefused, StepFailed, TroubleFound
 from kedge.flow.questions import void
 from kedge.flow.state import RunState, StepState
 from kedge.flow.trouble import Refusal, Repair, Trouble, of_drift, of_failure, of_need
 
 
-def wants_repair(state: RunState, severity: float) -> bool:
-    """Whether trouble is grave enough for this run."""
-    settings = state.settings
-    return bool(settings.repair and severity) and severity >= settings.adaptation_sensitivity
+def is_grave(state: RunState, severity: float) -> bool:
+    """Whether trouble is grave enough for this run to do something about it."""
+    return 0 < severity >= state.settings.adaptation_sensitivity
 
 
 def found(state: RunState, trouble: Trouble) -> None:
     """Keep it, and let it wait for a repair if it is grave enough."""
     state.troubles.append(trouble)
-    if not wants_repair(state, trouble.severity):
+    if not is_grave(state, trouble.severity):
         return
     if trouble.need and trouble.kind != "demand":  # a hundred items may find the same
         if trouble.need in state.needs:
             return
         state.needs[trouble.need] = None
-    state.unmended.append(trouble)
+    if state.settings.repair:
+        state.unmended.append(trouble)
+    elif state.decides:
+        reached(state, Point("trouble", trouble.path))
 
 
 def step_failed(state: RunState, step: StepState, event: StepFailed) -> None:
@@ -37,6 +41,8 @@ def step_failed(state: RunState, step: StepState, event: StepFailed) -> None:
         state.troubles.append(trouble)
         if event.repair:
             state.unmended.append(trouble)
+    if event.decide:
+        reached(state, Point("trouble", step.path))
 
 
 def step_took(state: RunState, step: StepState) -> None:
@@ -80,8 +86,8 @@ def repair_refused(state: RunState, event: RepairRefused) -> None:
     repair.by = event.by or repair.by
     repair.asked = False
     if event.final:
-        _close(state, repair)
         repair.outcome = "given_up"
+        _close(state, repair)
 
 
 def plan_adopted(state: RunState, event: PlanAdopted) -> None:
@@ -89,8 +95,8 @@ def plan_adopted(state: RunState, event: PlanAdopted) -> None:
     repair = state.repair
     if repair is None or event.cause != "repair":
         return
-    _close(state, repair)
     repair.outcome, repair.became, repair.by = "adopted", event.version, event.by
+    _close(state, repair)
 
 
 def run_ended(state: RunState) -> None:
@@ -105,6 +111,15 @@ def _close(state: RunState, repair: Repair) -> None:
     repair.asked = False
     repair.ended_at = state.at
     state.repair = None
+    if state.decides and repair.outcome != "ended":  # what it left alone is the agent's
+        for trouble in repair.troubles:
+            if _is_held(state, trouble) or (not trouble.is_failure and repair.outcome == "given_up"):
+                reached(state, Point("trouble", trouble.path))
+
+
+def _is_held(state: RunState, trouble: Trouble) -> bool:
+    step = state.steps.get(trouble.path) if trouble.is_failure else None
+    return step is not None and step.held
 
 
 def release(state: RunState, step: StepState) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from kedge.base.errors import BadInput
+from kedge.flow.decision import AGENT_DEFAULTS, DECIDE_AT, AgentDefault, DecideAt
 
 Ask = Literal["never", "effects", "every_step"]
 ASKS: tuple[Ask, ...] = get_args(Ask)
@@ -23,6 +24,13 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     adaptation_sensitivity: float = 0.7
     """Trouble of lower severity starts no repair: the higher, the less the plan is adapted."""
 
+    decide_at: DecideAt = "never"
+    """When the engine's agent is asked how to go on: at trouble, at milestones too, or after every step."""
+    agent_timeout_s: float = 60.0
+    """How long its answer is waited for."""
+    agent_default: AgentDefault = "go_on"
+    """What follows if there is none: the run goes on as if there were no agent, or a person is asked."""
+
     def __post_init__(self) -> None:
         if self.ask not in ASKS:
             raise BadInput(f"{self.ask!r} cannot be asked for", code="ask", where="ask", allowed=ASKS)
@@ -31,6 +39,16 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise BadInput(
                 f"adaptation_sensitivity is a number from 0 to 1, not {given!r}",
                 code="setting_value", where="adaptation_sensitivity",
+            )  # fmt: skip
+        for name, words in (("decide_at", DECIDE_AT), ("agent_default", AGENT_DEFAULTS)):
+            if getattr(self, name) not in words:
+                text = f"{getattr(self, name)!r} is none of its words"
+                raise BadInput(text, code="setting_value", where=name, allowed=words)
+        given = self.agent_timeout_s
+        if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
+            raise BadInput(
+                f"agent_timeout_s is a number above 0, not {given!r}",
+                code="setting_value", where="agent_timeout_s",
             )  # fmt: skip
         if not isinstance(self.repair, bool | None):
             raise BadInput(

@@ -172,6 +172,8 @@ def hold_back(state: RunState, steps: list[StepState]) -> None:
         return
     state.ready = [entry for entry in state.ready if entry[2] not in off]
     heapify(state.ready)
+    state.undecided_ready = [entry for entry in state.undecided_ready if entry[2] not in off]
+    state.undecided_fresh = [step for step in state.undecided_fresh if step not in off]
     for name, heap in list(state.parked.items()):
         kept = [entry for entry in heap if entry[2] not in off]
         heapify(kept)

@@ -6,7 +6,7 @@ what a real one would, and what was decided on can be written down and looked at
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, cast
 
@@ -14,6 +14,8 @@ import msgspec
 
 from kedge.base.codec import decode
 from kedge.base.errors import BadInput
+from kedge.flow.conversation import Message
+from kedge.flow.decision import Decision, Point, key_of
 from kedge.flow.names import bytes_of, render_args
 from kedge.flow.state import RunState, StepState
 from kedge.flow.trouble import Fault, Trouble
@@ -28,6 +30,8 @@ EXCERPT = 300
 """Characters of a result, at most."""
 EXCERPTS = 60_000
 """Characters of all of them."""
+QUESTIONS = 100
+DECISIONS = 20
 ARGS = 4_096
 """Bytes of the arguments of a failed call."""
 ARGS_MEASURED = 1_000_000
@@ -58,6 +62,34 @@ class FailedCall(msgspec.Struct, frozen=True, kw_only=True):
     """None where they are large, or could not be made."""
     sizes: dict[str, int] = {}
     """How many items each list among them has."""
+
+
+class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that a person is asked."""
+
+    id: str
+    """What it is answered by."""
+    reason: str
+    """Why it is asked, in a word."""
+    text: str
+    """What is asked."""
+    path: str = ""
+    """The step it is about; empty for the run."""
+
+
+class PastDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent decided before."""
+
+    number: int
+    """In the run, from 1."""
+    points: tuple[Point, ...]
+    """Why it was asked."""
+    commands: tuple[str, ...] = ()
+    """A word for each command that it gave."""
+    refused: dict[int, str] = {}
+    """Why some of them were refused, by their place."""
+    missed: str = ""
+    """Why there was no answer."""
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,14 +127,28 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """All that was wrong with it."""
     left: dict[str, float] = {}
     """What is left of limits."""
+    decision: int = 0
+    """Number of the decision that an agent is asked for."""
+    points: tuple[Point, ...] = ()
+    """Why it is asked."""
+    questions: tuple[QuestionView, ...] = ()
+    """What people are asked at the moment. Only people can answer."""
+    messages: tuple[Message, ...] = ()
+    """What was said last."""
+    notes: dict[str, Any] = {}
+    """What was noted."""
+    decisions: tuple[PastDecision, ...] = ()
+    """What was decided last."""
+    positions: dict[str, int] = {}
+    """Numbers of events that were given a name."""
     tools: tuple[ToolSpec, ...] = ()
     """Tools that the engine has, also those that cannot be used now."""
 
 
 def situation(state: RunState) -> Situation:
-    """What there is to see of a run, for the repair that is open."""
-    repair = state.repair
-    troubles = repair.troubles if repair is not None else tuple(state.unmended)
+    """What there is to see of a run, for the repair or the decision that is open."""
+    repair, decision = state.repair, state.decision
+    troubles = _troubles(state)
     last = repair.refusals[-1] if repair is not None and repair.refusals else None
     held = [path for path in dict.fromkeys(one.path for one in troubles) if _is_held(state, path)]
     steps, left_out = _views(state, troubles)
@@ -123,11 +169,47 @@ def situation(state: RunState) -> Situation:
         refused=last.message if last is not None else "",
         findings=last.findings if last is not None else (),
         left=_left(state),
+        decision=decision.number if decision is not None else 0,
+        points=decision.points[:STEPS] if decision is not None else (),
+        questions=tuple(islice(_questions(state), QUESTIONS)),
+        messages=tuple(state.messages.kept),
+        notes=dict(state.notes.kept),
+        decisions=tuple(_past(state, one) for one in state.decisions[-DECISIONS:] if one.outcome),
+        positions=dict(state.positions.kept),
         tools=tuple(islice(state.program.catalog, TOOLS)),
     )
 
 
 _RUNNING = StepStatus.RUNNING
+
+
+def _troubles(state: RunState) -> tuple[Trouble, ...]:
+    """Those of the open repair; without one, those that the open decision is about."""
+    if state.repair is not None:
+        return state.repair.troubles
+    if state.decision is None:
+        return tuple(state.unmended)
+    about = {point.path for point in state.decision.points if point.at == "trouble"}
+    latest = {one.path: one for one in state.troubles if one.path in about}
+    return tuple(latest.values())
+
+
+def _questions(state: RunState) -> Iterator[QuestionView]:
+    for id_, question in state.questions.items():
+        if question.open:
+            asked = question.asked
+            yield QuestionView(id=id_, reason=asked.reason, text=asked.text[:EXCERPT], path=asked.path)
+
+
+def _past(state: RunState, decision: Decision) -> PastDecision:
+    said = [state.commands.get(key_of(decision.number, place), "") for place in range(len(decision.commands))]
+    return PastDecision(
+        number=decision.number,
+        points=decision.points[:EXCERPT],
+        commands=decision.commands,
+        refused={place: why for place, why in enumerate(said) if why},
+        missed=decision.why,
+    )
 
 
 def _left(state: RunState) -> dict[str, float]:

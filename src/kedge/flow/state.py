@@ -16,6 +16,8 @@ from typing import Any, Literal, NamedTuple
 from kedge.base.codec import decode
 from kedge.base.errors import InternalError, NotFound
 from kedge.base.limits import DEFAULT_LIMITS, Limits
+from kedge.flow.conversation import Appended, Merged, Message
+from kedge.flow.decision import Decision, Point
 from kedge.flow.events import QuestionAsked, Raw, ToolMark
 from kedge.flow.program import Node, Program, Scope
 from kedge.flow.settings import RunSettings
@@ -302,6 +304,7 @@ class RunState:
         """What was repaired before: the remaining plan and its trouble, as hashes."""
         self.needs: dict[str, None] = {}
         """What it was said to take, each of which is mended once."""
+        self._begin_decisions()
 
         # Frontier. All of these hold steps that may have moved on since: look at the status first.
         self.fresh: deque[StepState] = deque()
@@ -316,6 +319,31 @@ class RunState:
         """Composites and foreach steps (None: the run) of which everything is settled."""
         self.order = 0
         """Tie-breaker of the heaps: first come, first served."""
+
+    def _begin_decisions(self) -> None:
+        """What agents decide, and what was said."""
+        self.decides = 0
+        """How often the agent is asked: the place of the setting `decide_at` among its words."""
+        self.points: list[Point] = []
+        """What the next decision is about."""
+        self.deciding: dict[str, None] = {}
+        """Steps about which is to be decided: what reads them waits."""
+        self.decisions: list[Decision] = []
+        """Every decision so far."""
+        self.decision: Decision | None = None
+        """The one that is open."""
+        self.undecided_fresh: list[StepState] = []
+        """What waits for a decision, out of `fresh`."""
+        self.undecided_ready: list[tuple[int, int, StepState]] = []
+        """The same, out of `ready`."""
+        self.messages: Appended[Message] = Appended()
+        self.notes: Merged[Any] = Merged()
+        self.positions: Merged[int] = Merged()
+        """Numbers of events, by the names that were given to them."""
+
+    def is_undecided(self, step: StepState) -> bool:
+        """It reads a step about which the agent is still to say how to go on."""
+        return any(step.needed(name).path in self.deciding for name in step.node.places)
 
     @property
     def plan(self) -> Plan:
@@ -357,9 +385,9 @@ class RunState:
         return (
             self.mends
             or bool(self.parked)
-            or any(step.status is StepStatus.READY for step in steps)
+            or any(step.status is StepStatus.READY and not self.is_undecided(step) for step in steps)
             or any(step.status is StepStatus.WAITING and not step.awaits for step in steps)
-            or any(self.is_over(owner) for owner in self.closing)
+            or any(self.is_over(owner) for owner in self.closing if owner or not self.deciding)
         )
 
     def is_over(self, owner: StepState | None) -> bool:
@@ -374,8 +402,8 @@ class RunState:
 
     @property
     def mends(self) -> bool:
-        """A repair is open or is to be asked for: the plan may become another one."""
-        return self.repair is not None or bool(self.unmended)
+        """The planner or the agent is asked, or to be asked: the plan may become another one."""
+        return bool(self.repair or self.unmended or self.decision or self.points)
 
     @property
     def ended(self) -> bool:

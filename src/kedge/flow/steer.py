@@ -10,17 +10,20 @@ from collections.abc import Callable
 from typing import Any
 
 from kedge.base.codec import encode
-from kedge.base.errors import KedgeError, NotFound, Refused
+from kedge.base.errors import BadInput, KedgeError, NotFound, Refused
 from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow.answers import answer
+from kedge.flow.authority import refuse_agent, widening
 from kedge.flow.changes import Act, changed, rolled_back
+from kedge.flow.conversation import MARK, MESSAGE, NAMES, NOTES_BYTES
 from kedge.flow.state import RunState, StepState
 from kedge.flow.trouble import DEMANDED, Trouble, of_need
 from kedge.flow.turn import Turn
 from kedge.flow.words import Outcome, StepStatus
+from kedge.plan.findings import invalid
 from kedge.plan.nearest import nearest
-from kedge.plan.patch import Addition, Patch
+from kedge.plan.patch import Addition, Patch, between
 
 _SKIPPABLE = frozenset({StepStatus.PENDING, StepStatus.READY, StepStatus.WAITING})
 
@@ -39,6 +42,8 @@ def steer(turn: Turn, command: cmd.Command) -> None:
                 f"the run has ended ({state.end})", code="run_ended", where=f"run {state.run_id}",
                 remedy="fork it, or start another run",
             )  # fmt: skip
+        if command.role != "person":
+            refuse_agent(state, command)
         act = _RULES[type(command)](state, command)
     except KedgeError as refusal:
         if command.key:
@@ -162,6 +167,12 @@ def _retry(state: RunState, given: cmd.Retry) -> Act:
         raise Refused(f"it is {step.status}, not failed", code="cannot_retry", where=where)
     if not step.held and (step.outcome is None or step.outcome is Outcome.DONE):
         raise Refused("its fallback stands in for it", code="cannot_retry", where=where)
+    if not step.held and step.node.fallback_for >= 0:
+        target = step.scope.steps[step.node.fallback_for].path
+        raise Refused(
+            f"it stood in for {target}, which has settled",
+            code="cannot_retry", where=where, remedy=f"retry {target}",
+        )  # fmt: skip
     around = step.owner or step.scope.owner
     if around is not None and around.outcome is not None:
         raise Refused(
@@ -182,11 +193,49 @@ def _repair(state: RunState, given: cmd.Repair) -> Act:
     return _emits(ev.TroubleFound(trouble=trouble, by=given.by))
 
 
+# --- words
+
+
+def _say(state: RunState, given: cmd.Say) -> Act:
+    if len(given.text) > MESSAGE:
+        raise BadInput(
+            f"a message may have {MESSAGE:,} characters, this one has {len(given.text):,}",
+            code="message_too_long", remedy="write a file, and say where it is",
+        )  # fmt: skip
+    return _emits(ev.Said(text=given.text, by=given.by, role=given.role))
+
+
+def _note(state: RunState, given: cmd.Note) -> Act:
+    raw = encode(given.values)
+    kept = state.notes.kept | given.values
+    if len(kept) > NAMES or len(encode(kept)) > NOTES_BYTES:
+        raise BadInput(
+            f"notes have room for {NAMES:,} names and {NOTES_BYTES:,} bytes",
+            code="too_many_notes", remedy="take some out with null, or write a file",
+        )  # fmt: skip
+    return _emits(ev.Noted(values=ev.Raw(raw), by=given.by))
+
+
+def _mark(state: RunState, given: cmd.Mark) -> Act:
+    if not 0 < len(given.name) <= MARK or len(state.positions.kept) >= NAMES:
+        raise BadInput(
+            f"a position is named with 1 to {MARK} characters, and a run has {NAMES:,} at most",
+            code="position_name", remedy="choose another name",
+        )  # fmt: skip
+    return _emits(ev.Marked(name=given.name, by=given.by))
+
+
 # --- the plan
+
+
+def _insist_on_person(state: RunState, given: cmd.Order, patch: Patch) -> None:
+    if given.role != "person" and (faults := list(widening(state, patch))):
+        raise invalid(faults)
 
 
 def _inject(state: RunState, given: cmd.Inject) -> Act:
     patch = Patch(why=given.why, add=(Addition(step=given.step, into=given.into),))
+    _insist_on_person(state, given, patch)
     return changed(state, patch, "inject", given.by)
 
 
@@ -195,6 +244,7 @@ def _remove(state: RunState, given: cmd.Remove) -> Act:
 
 
 def _edit(state: RunState, given: cmd.Edit) -> Act:
+    _insist_on_person(state, given, given.patch)
     return changed(state, given.patch, "edit", given.by)
 
 
@@ -222,6 +272,8 @@ def _prioritise(state: RunState, given: cmd.Prioritise) -> Act:
 
 
 def _rollback(state: RunState, given: cmd.Rollback) -> Act:
+    wanted = next((one.plan for one in state.versions if one.number == given.version), state.plan)
+    _insist_on_person(state, given, between(state.plan, wanted))
     return rolled_back(state, given.version, given.why, given.by)
 
 
@@ -237,6 +289,9 @@ _RULES: dict[type[cmd.Order], Callable[[RunState, Any], Act]] = {
     cmd.Skip: _skip,
     cmd.Retry: _retry,
     cmd.Repair: _repair,
+    cmd.Say: _say,
+    cmd.Note: _note,
+    cmd.Mark: _mark,
     cmd.SetGoal: _set_goal,
     cmd.SetContext: _set_context,
     cmd.Prioritise: _prioritise,

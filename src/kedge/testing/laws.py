@@ -67,8 +67,16 @@ def check_moves(state: RunState) -> None:
     held = [s.path for s in state.steps.values() if s.held and s.outcome is None]
     failed = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "failed"]
     mended = {path for path in held if is_mended(state, state.steps[path])}
-    _same("held", sorted(held), sorted(mended | set(failed)))
+    decided = {path for path in held if path in state.deciding}
+    _same("held", sorted(held), sorted(mended | decided | set(failed)))
     _same("held twice", set[str](), mended.intersection(failed))
+    open_points = [*state.points, *(state.decision.points if state.decision is not None else ())]
+    if not {point.path for point in open_points} <= state.deciding.keys():
+        raise AssertionError(f"of {open_points} some are not waited for: {list(state.deciding)}")
+    if state.decision is not None or (state.end is None and state.mends and state.repair is None):
+        if state.decision is None and not (state.paused or state.blocked_by or state.cancelling):
+            raise AssertionError("somebody is to be asked, and is not")
+        return
     if state.end is not None or state.paused or state.open_questions or state.running:
         return
     if state.repair is not None and state.repair.asked:
@@ -131,6 +139,7 @@ def frontier(state: RunState) -> list[str]:
     """Paths of the steps that are to be looked at or to be started."""
     steps = [*state.fresh, *(entry[2] for entry in state.ready)]
     steps += [entry[2] for heap in state.parked.values() for entry in heap]
+    steps += [*state.undecided_fresh, *(entry[2] for entry in state.undecided_ready)]
     return sorted({s.path for s in steps if s.status in (StepStatus.READY, StepStatus.WAITING)})
 
 
@@ -144,7 +153,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
         "extended doubted open_questions blocked_by listening running calls total settled done retired "
-        "discoveries status troubles unmended repairs repair fingerprints needs"
+        "discoveries status troubles unmended repairs repair fingerprints needs "
+        "decides points deciding decision decisions messages notes positions"
     )
     return {
         "run": {name: getattr(state, name) for name in own.split()},

@@ -248,6 +248,13 @@ class Ring(Seen):
             raise AssertionError("no repair is open")
         return self.put(inp.Repaired(repair.number, repair.round, patch, by))
 
+    def decide(self, *commands: Command, by: str = "agent") -> Self:
+        """The agent answers the decision that is open."""
+        decision = self.state.decision
+        if decision is None:
+            raise AssertionError("no decision is open")
+        return self.put(inp.Decided(decision.number, commands, by))
+
     def crash(self) -> Self:
         """The process is gone: calls in flight are forgotten, the state is folded from the log."""
         state = self._fold()

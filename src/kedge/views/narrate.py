@@ -36,7 +36,8 @@ _RUN_LEVEL = frozenset(
         ev.RunStarted, ev.PlanAdopted, ev.CommandTaken, ev.CommandRefused, ev.SignalReceived,
         ev.RunResumed, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
         ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered, ev.LimitReached,
-        ev.TroubleFound, ev.RepairAsked, ev.RepairRefused,
+        ev.TroubleFound, ev.RepairAsked, ev.RepairRefused, ev.DecisionAsked, ev.DecisionTaken,
+        ev.DecisionMissed, ev.Said, ev.Noted, ev.Marked,
     }
 )  # fmt: skip
 decode_patch = msgspec.json.Decoder(Patch).decode

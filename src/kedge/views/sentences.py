@@ -124,6 +124,29 @@ def _repair_refused(event: ev.RepairRefused, about: About) -> str:
     return f"{what}{_by(event)}: {clean(event.message, 300)}{end}"
 
 
+def _decision_asked(event: ev.DecisionAsked, about: About) -> str:
+    names = ", ".join(clean(point.path, 80) for point in event.points[:3] if point.path)
+    others = len(event.points) + event.more - 3
+    more = f" and {others:,} more" if others > 0 else ""
+    return f"Decision {event.decision}: the agent is asked how to go on" + (
+        f" after {names}{more}" if names else ""
+    )
+
+
+def _decision_taken(event: ev.DecisionTaken, about: About) -> str:
+    wanted = clean(", ".join(event.commands), 200) or "to go on"
+    return f"Decision {event.decision}{_by(event)}: {wanted}"
+
+
+def _decision_missed(event: ev.DecisionMissed, about: About) -> str:
+    then = "a person is asked" if event.ask else "the run goes on without it"
+    return f"Decision {event.decision}: {clean(event.message, 200)}; {then}"
+
+
+def _said(event: ev.Said, about: About) -> str:
+    return f"{clean(event.by, 60) or 'Somebody'} says: {clean(event.text, 300)}"
+
+
 def _run_cancelling(event: ev.RunCancelling, about: About) -> str:
     return f"Run {about.run_id} is being cancelled{_by(event)}" + (
         f": {clean(event.reason, 200)}" if event.reason else ""
@@ -161,6 +184,12 @@ _SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
     ev.TroubleFound: _trouble_found,
     ev.RepairAsked: _repair_asked,
     ev.RepairRefused: _repair_refused,
+    ev.DecisionAsked: _decision_asked,
+    ev.DecisionTaken: _decision_taken,
+    ev.DecisionMissed: _decision_missed,
+    ev.Said: _said,
+    ev.Noted: lambda e, _: f"Something is noted{_by(e)}",
+    ev.Marked: lambda e, _: f"This position is named {clean(e.name, 80)!r}{_by(e)}",
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,
     ev.LimitReached: lambda e, _: f"Limit {clean(e.limit, 40)} is reached ({e.value:,.10g})",

@@ -1,4 +1,4 @@
-"""A planner whose patches a test writes down.
+"""A planner and an agent whose answers a test writes down.
 
     planner = ScriptedPlanner(
         Patch(add=(Addition(step=Step(id="again", tool="look")),)),   # to the first question
@@ -6,9 +6,10 @@
         lambda situation: Patch(waive=situation.held),                # whatever it says
         Late(30, Patch(waive=("b",))), Hang(), OSError("gone"), "nonsense",
     )
+    agent = ScriptedAgent([commands.Say(text="go on")], [], Hang())
 
-It is shown what a real planner is shown; `situations` keeps that. A question for which nothing is written
-down fails the round, and the test that asks `verify`.
+They are shown what real ones are shown; `situations` keeps that. A question for which nothing is written
+down gets no answer, and fails the test that calls `verify`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kedge.flow.situation import Situation
 from kedge.testing.scripts import Hang, Late
 
 
-class ScriptedPlanner:
+class _Script:
     """Answers one question after the other as it was written down."""
 
     name = "scripted"
@@ -33,8 +34,7 @@ class ScriptedPlanner:
         self.situations: list[Situation] = []
         """What it was shown, one for each question."""
 
-    async def repair(self, situation: Situation, /) -> Any:
-        """The next answer."""
+    async def _next(self, situation: Situation) -> Any:
         self.situations.append(situation)
         if not self._answers:
             self._unforeseen += 1
@@ -58,6 +58,22 @@ class ScriptedPlanner:
         """AssertionError if it was asked more, or less, than is written down."""
         if self._unforeseen or self._answers:
             raise AssertionError(
-                f"the planner was asked {len(self.situations)} times, "
-                f"{len(self._answers)} answers are left, {self._unforeseen} were missing"
+                f"{len(self.situations)} questions were asked, {len(self._answers)} answers are left, "
+                f"{self._unforeseen} were missing"
             )
+
+
+class ScriptedPlanner(_Script):
+    """Repairs as it was written down."""
+
+    async def repair(self, situation: Situation, /) -> Any:
+        """The next answer."""
+        return await self._next(situation)
+
+
+class ScriptedAgent(_Script):
+    """Decides as it was written down."""
+
+    async def decide(self, situation: Situation, /) -> Any:
+        """The next answer."""
+        return await self._next(situation)
