@@ -17,10 +17,12 @@ from crash_steering import (
     APPROVED,
     CHANGED,
     FAILING,
+    GUIDED,
     REPAIRED,
     SIGNALLED,
     TRIED_AGAIN,
     Fixer,
+    Guide,
     changed,
     demanded,
     signalled,
@@ -83,6 +85,8 @@ class Workflow:
     """Each life has another version of the tool `change`."""
     planner: Callable[[], kedge.Planner | None] = lambda: None
     """Who mends its plan."""
+    agent: Callable[[], kedge.Agent | None] = lambda: None
+    settings: kedge.RunSettings | None = None
     weight: int = 4
     """How often it is drawn: what starts processes or waits takes long."""
 
@@ -349,6 +353,7 @@ WORKFLOWS: dict[str, Workflow] = {
     "failure_asked": Workflow(FAILING),
     "tried_again": Workflow(TRIED_AGAIN, act=tried_again),
     "repaired": Workflow(REPAIRED, act=demanded, planner=Fixer),
+    "guided": Workflow(GUIDED, agent=Guide, settings=kedge.RunSettings(decide_at="every_step")),
     "process": Workflow(chain("put", "far_think", "far_think"), weight=1),
     "process_effect": Workflow(chain("far_pay", "put"), weight=1),
     "process_timeout": Workflow(

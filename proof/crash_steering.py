@@ -49,6 +49,24 @@ async def tried_again(client: Client, run: kedge.Run) -> None:
     await send(client, run, commands.Signal(name="go", key="s1"))
 
 
+class Guide:
+    """An agent that does not answer at first, and then says, notes, names and adds something."""
+
+    name = "guide"
+
+    async def decide(self, situation: kedge.Situation, /) -> list[commands.Command]:
+        await asyncio.sleep(0)
+        if situation.decision == 1:
+            raise ConnectionError("not yet")
+        return [
+            commands.Say(text=f"decision {situation.decision}"),
+            commands.Note(values={"seen": [point.path for point in situation.points]}),
+            commands.Mark(name=f"after {situation.decision}"),
+            commands.Inject(step=kedge.Step(id="more", tool="pay", after=("s1",))),
+            commands.Answer(question="q1", answer="approve"),
+        ]
+
+
 async def demanded(client: Client, run: kedge.Run) -> None:
     """Somebody wants the plan to be another one, whatever becomes of it else."""
     await send(client, run, commands.Repair(need="one more", key="d1", by="anna"))
@@ -81,6 +99,7 @@ class Fixer:
         )
 
 
+GUIDED = [call("s0", "put"), call("s1", "pay", "s0"), call("s2", "put", "s1"), call("side", "pay")]
 REPAIRED = [call("s0", "put"), call("b", "broken", "s0"), call("side", "pay"), call("c", "put", "b")]
 SIGNALLED = [call("s0", "put"), wait("w", "s0"), call("last", "pay", "w")]
 CHANGED = [call("s0", "put"), wait("w"), call("last", "put", "s0", "w")]

@@ -17,6 +17,7 @@ from kedge.testing.laws import check_laws, check_moves
 
 ANSWERS = {
     "in_doubt": "done", "limit": "raise", "tool_changed": "go on", "approval": "approve", "failed": "skip",
+    "decision": "go on",
 }  # fmt: skip
 OF_ONE_TURN = {
     "StepInDoubt", "LimitReached", "QuestionAnswered", "RunEnded", "CommandTaken", "SignalTaken",

@@ -92,7 +92,7 @@ class Advice:
             failed(code="no_planner", why="the engine that drives the run has no planner")
         else:
             self._start(
-                _Question(planner.repair, "planner", self._state.limit("planner_s"), code, answered, failed)
+                _Question(planner.repair, "planner", self._state.limit("planner_s"), answered, failed)
             )
 
     def _ask_agent(self, decision: int) -> None:
