@@ -280,6 +280,15 @@ def test_the_end_waits_for_the_person_who_is_asked_instead():
     assert run.answer("go on").status() == "done"
 
 
+def test_a_salvaged_run_asks_what_was_to_be_asked():
+    run = chain(agent_default="ask").finish("a", 1).put(DecisionFailed(1, "no answer", "agent_timeout"))
+    missed = run.kinds.index("DecisionMissed")
+    run.salvage(missed + 1)
+    assert [run.state.questions[id_].asked.reason for id_ in run.questions] == ["decision"]
+    run.answer("go on")
+    assert run.status("b") == "running"
+
+
 def test_a_late_decision_means_nothing():
     run = chain().finish("a", 1).decide()
     before = len(run.log)

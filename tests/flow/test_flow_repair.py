@@ -235,6 +235,14 @@ def test_a_repair_that_nobody_needs_any_more_is_dropped():
     assert run.finish("b").finish("c").finish("d").status() == "done"
 
 
+def test_what_fails_again_while_its_repair_is_open_is_the_next_repairs():
+    run = broken().send("retry", step="b").fail("b", "permanent")
+    run.mend(None)
+    assert [one.code for one in run.of(RepairRefused)] == ["no_patch", "repair_repeats"]
+    assert run.status("c") == "skipped"
+    assert len(run.of(FailureSettled)) == 1
+
+
 def test_a_late_or_repeated_answer_means_nothing():
     run = broken().mend(patch(retry=["b"], change={"b": {"args": {"y": 1}}}))
     before = len(run.log)

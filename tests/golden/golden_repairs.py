@@ -57,8 +57,8 @@ shape("repaired", "Its plan is repaired: the planner fails, is refused, mends it
     id: a, tool: one
     id: b, tool: bad, args: {x: "${a}"}
     id: c, tool: slow, after: [a]
-""", {"one": Discover("xml", "", 1), "bad": [Fail("permanent", "too much"), 2], "two": 3, "slow": Late(60, 4)},
-      play=repaired)  # fmt: skip
+""", {"one": Discover("xml", "", 1), "bad": [Fail("permanent", "too much"), 2], "two": 3,
+      "slow": Late(60, 4)}, play=repaired)  # fmt: skip
 shape("repair_given_up", "Everything fails, and the planner knows no way", "\n".join(
     f"    id: s{number}, tool: bad" for number in range(23)
 ), {"bad": [Fail("permanent", "no"), *[Late(1, Fail("permanent", "no"))] * 22]},

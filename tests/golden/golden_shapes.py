@@ -33,7 +33,12 @@ class Stage:
         self.more_tools: list[Any] = []
 
     def engine(
-        self, *, limits: kedge.Limits | None = None, changed: bool = False, planner: Any = None
+        self,
+        *,
+        limits: kedge.Limits | None = None,
+        changed: bool = False,
+        planner: Any = None,
+        agent: Any = None,
     ) -> kedge.Engine:
         parameters = {**ANY_ARGS, "description": "changed"} if changed else ANY_ARGS
         known = Catalog(
@@ -41,7 +46,9 @@ class Stage:
             for name in self.script
         )
         tools = [*scripted(self.script, known), *self.more_tools]
-        return kedge.Engine(tools, self.journal, limits=limits, clock=VirtualClock(), planner=planner)
+        return kedge.Engine(
+            tools, self.journal, limits=limits, clock=VirtualClock(), planner=planner, agent=agent
+        )
 
 
 class Shape(NamedTuple):
@@ -415,5 +422,6 @@ shape("retry_failed", "A failed run is taken up again, inside a composite and a 
 """, {"one": "done", "two": Fail("permanent", "not today"), "three": [1, Fail()]},
       play=failed_and_tried_again)  # fmt: skip
 
+import golden_agents  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - for those with an agent
 import golden_repairs  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - and for those that are repaired
 import golden_steering  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - more of them, for runs that are steered

@@ -58,18 +58,26 @@ def take_silence(turn: Turn, given: inp.DecisionFailed) -> None:
     turn.emit(
         ev.DecisionMissed(decision=decision.number, code=given.code, message=given.why, by=given.by, ask=ask)
     )
-    done = [point.path for point in decision.points if point.at != "trouble"]
-    if ask and done:
-        shown = ", ".join(done[:SHOWN]) + (" …" if len(done) > SHOWN else "")
-        turn.emit(
-            ev.QuestionAsked(
-                question=question_id(state), reason="decision", path=done[0],
-                text=f"The agent did not decide how to go on after {shown}: {given.why}. Go on, ask it "
-                "again, or stop?",
-                options=("go on", "again", "stop"),
-            )
-        )  # fmt: skip
+    if ask:
+        ask_instead(turn, decision)
     _settle(turn, decision, ask=ask)
+
+
+def ask_instead(turn: Turn, decision: Decision) -> None:
+    """Ask a person what the agent did not answer, as far as something waits for that."""
+    state = turn.state
+    done = [one.path for one in decision.points if one.at != "trouble" and one.path in state.deciding]
+    if not done or decision.outcome != "missed" or decision.question:
+        return
+    shown = ", ".join(done[:SHOWN]) + (" …" if len(done) > SHOWN else "")
+    turn.emit(
+        ev.QuestionAsked(
+            question=question_id(state), reason="decision", path=done[0],
+            text=f"The agent did not decide how to go on after {shown}: {decision.why}. Go on, ask it again, "
+            "or stop?",
+            options=("go on", "again", "stop"),
+        )
+    )  # fmt: skip
 
 
 def _awaited(state: RunState, number: int) -> Decision | None:

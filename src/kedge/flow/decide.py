@@ -14,7 +14,7 @@ from kedge.flow import events as ev
 from kedge.flow import inputs as inp
 from kedge.flow.approvals import ask_person
 from kedge.flow.conclude import conclude, succeed
-from kedge.flow.consulting import take_decision, take_silence
+from kedge.flow.consulting import ask_instead, take_decision, take_silence
 from kedge.flow.failing import ask_what_to_do, backoff_s, fail, question_id
 from kedge.flow.limiting import ask_limit
 from kedge.flow.mending import take_failure, take_patch
@@ -207,6 +207,8 @@ def _salvaged(turn: Turn, given: inp.Salvaged) -> None:
     for step in list(state.steps.values()):
         if step.path not in asked:
             _ask_anew(turn, step)  # the cut may have gone between what happened and its question
+    for decision in state.decisions[-1:]:
+        ask_instead(turn, decision)
     open_ones = [
         step.path
         for step in state.root.steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kedge.flow import events as ev
-from kedge.flow.repairs import is_grave
+from kedge.flow.repairs import is_grave, is_mended
 from kedge.flow.state import RunState, StepState
 from kedge.flow.trouble import failure_severity
 from kedge.flow.turn import Turn
@@ -52,6 +52,8 @@ def settle_held(turn: Turn, paths: Iterable[str], *, ask: bool = False) -> None:
     for path in dict.fromkeys(paths):
         step = state.steps.get(path)
         if step is None or not step.held or path in state.deciding or _is_asked(state, path):
+            continue
+        if is_mended(state, step):  # it failed once more since, which is the next repair's
             continue
         if ask or first(step).node.step.on_error == "ask":
             ask_what_to_do(turn, step, step.error.message if step.error is not None else "")
