@@ -14,8 +14,10 @@ import kedge
 from kedge.control.listing import RunInfo
 from kedge.control.retention import Pruned
 from kedge.control.salvage import Salvage
+from kedge.flow.conversation import Message
+from kedge.flow.decision import AgentDecision, Point
 from kedge.flow.result import Counts, StepResult
-from kedge.flow.situation import FailedCall, StepView
+from kedge.flow.situation import FailedCall, PastDecision, QuestionView, StepView
 from kedge.flow.trouble import Repair
 from kedge.flow.words import Failure
 
@@ -25,7 +27,7 @@ FUNCTIONS: tuple[str, ...] = (
 CLASSES: tuple[type, ...] = (
     kedge.Engine, kedge.Run, kedge.Decision, kedge.RunResult, StepResult, Counts, Failure, RunInfo,
     kedge.Retention, Pruned, Salvage, kedge.RunSettings, kedge.Trouble, Repair, kedge.Situation, StepView,
-    FailedCall,
+    FailedCall, QuestionView, PastDecision, AgentDecision, Point, Message,
     kedge.Plan, kedge.Patch, kedge.Addition, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ import msgspec
 from kedge.base.errors import KedgeError
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
-from kedge.flow.decision import Decision, key_of
+from kedge.flow.decision import AgentDecision, key_of
 from kedge.flow.failing import question_id, settle_held
 from kedge.flow.state import RunState
 from kedge.flow.steer import steer
@@ -63,7 +63,7 @@ def take_silence(turn: Turn, given: inp.DecisionFailed) -> None:
     _settle(turn, decision, ask=ask)
 
 
-def ask_instead(turn: Turn, decision: Decision) -> None:
+def ask_instead(turn: Turn, decision: AgentDecision) -> None:
     """Ask a person what the agent did not answer, as far as something waits for that."""
     state = turn.state
     done = [one.path for one in decision.points if one.at != "trouble" and one.path in state.deciding]
@@ -80,12 +80,12 @@ def ask_instead(turn: Turn, decision: Decision) -> None:
     )  # fmt: skip
 
 
-def _awaited(state: RunState, number: int) -> Decision | None:
+def _awaited(state: RunState, number: int) -> AgentDecision | None:
     decision = state.decision
     if decision is None or state.end is not None or decision.number != number:
         return None
     return decision
 
 
-def _settle(turn: Turn, decision: Decision, *, ask: bool = False) -> None:
+def _settle(turn: Turn, decision: AgentDecision, *, ask: bool = False) -> None:
     settle_held(turn, [point.path for point in decision.points], ask=ask)

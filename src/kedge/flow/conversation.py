@@ -63,7 +63,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     """Number of the event in which all of it stands."""
     by: str
+    """Who said it."""
     role: str
+    """`person` or `agent`."""
     text: str
     """Its beginning."""
 

@@ -17,19 +17,24 @@ class Point(msgspec.Struct, frozen=True, gc=False):
     """Why the agent is asked."""
 
     at: Literal["trouble", "milestone", "step"]
+    """What was reached."""
     path: str = ""
     """The step that failed, or that is done; what reads it waits for the decision."""
 
 
-class Decision(msgspec.Struct, kw_only=True):
+class AgentDecision(msgspec.Struct, kw_only=True):
     """One question to the agent, and its answer."""
 
     number: int
+    """In the run, from 1."""
     points: tuple[Point, ...]
+    """Why it was asked."""
     asked_at: int
+    """When, in ms."""
     outcome: Literal["", "decided", "missed", "ended"] = ""
     """missed: no answer that could be used; ended: the run ended first; empty: it is open."""
     by: str = ""
+    """The agent."""
     commands: tuple[str, ...] = ()
     """What it wanted, one word for each command."""
     why: str = ""
@@ -37,6 +42,7 @@ class Decision(msgspec.Struct, kw_only=True):
     question: str = ""
     """The question that a person is asked instead."""
     ended_at: int = 0
+    """When it was over, in ms; 0 while it is open."""
 
 
 def key_of(decision: int, place: int) -> str:

@@ -11,7 +11,7 @@ from heapq import heappush
 
 from kedge.base.codec import decode
 from kedge.flow.conversation import message
-from kedge.flow.decision import DECIDE_AT, Decision, Point
+from kedge.flow.decision import DECIDE_AT, AgentDecision, Point
 from kedge.flow.events import (
     DecisionAsked,
     DecisionMissed,
@@ -48,7 +48,7 @@ def reached(state: RunState, point: Point) -> None:
 
 def asked(state: RunState, event: DecisionAsked) -> None:
     """The agent is asked about everything that was reached."""
-    decision = Decision(number=event.decision, points=tuple(state.points), asked_at=state.at)
+    decision = AgentDecision(number=event.decision, points=tuple(state.points), asked_at=state.at)
     state.points = []
     state.decision = decision
     state.decisions.append(decision)
@@ -128,7 +128,7 @@ def marked(state: RunState, event: Marked) -> None:
     state.positions.merge({event.name: state.seq})
 
 
-def _close(state: RunState, decision: Decision) -> None:
+def _close(state: RunState, decision: AgentDecision) -> None:
     decision.ended_at = state.at
     state.decision = None
 

@@ -15,7 +15,7 @@ import msgspec
 from kedge.base.codec import decode
 from kedge.base.errors import BadInput
 from kedge.flow.conversation import Message
-from kedge.flow.decision import Decision, Point, key_of
+from kedge.flow.decision import AgentDecision, Point, key_of
 from kedge.flow.names import bytes_of, render_args
 from kedge.flow.state import RunState, StepState
 from kedge.flow.trouble import Fault, Trouble
@@ -201,7 +201,7 @@ def _questions(state: RunState) -> Iterator[QuestionView]:
             yield QuestionView(id=id_, reason=asked.reason, text=asked.text[:EXCERPT], path=asked.path)
 
 
-def _past(state: RunState, decision: Decision) -> PastDecision:
+def _past(state: RunState, decision: AgentDecision) -> PastDecision:
     said = [state.commands.get(key_of(decision.number, place), "") for place in range(len(decision.commands))]
     return PastDecision(
         number=decision.number,

@@ -17,7 +17,7 @@ from kedge.base.codec import decode
 from kedge.base.errors import InternalError, NotFound
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.flow.conversation import Appended, Merged, Message
-from kedge.flow.decision import Decision, Point
+from kedge.flow.decision import AgentDecision, Point
 from kedge.flow.events import QuestionAsked, Raw, ToolMark
 from kedge.flow.program import Node, Program, Scope
 from kedge.flow.settings import RunSettings
@@ -328,9 +328,9 @@ class RunState:
         """What the next decision is about."""
         self.deciding: dict[str, None] = {}
         """Steps about which is to be decided: what reads them waits."""
-        self.decisions: list[Decision] = []
+        self.decisions: list[AgentDecision] = []
         """Every decision so far."""
-        self.decision: Decision | None = None
+        self.decision: AgentDecision | None = None
         """The one that is open."""
         self.undecided_fresh: list[StepState] = []
         """What waits for a decision, out of `fresh`."""
