@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import json
 import os
 import sys
@@ -280,6 +281,15 @@ async def repair(folder: Path, n: int = 12, *, durable: bool = False) -> dict[st
     return await repair_again_and_again(folder / "kedge.db" if durable else ":memory:", n)
 
 
+def _elsewhere(module: str, name: str) -> Callable[..., Coroutine[Any, Any, dict[str, Any]]]:
+    """A measurement of another file, loaded when it is made: the others start without it."""
+
+    async def measure(folder: Path, **arguments: Any) -> dict[str, Any]:
+        return await getattr(importlib.import_module(module), name)(folder, **arguments)
+
+    return measure
+
+
 MEASURES: dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]] = {
     "wall": wall,
     "syncs": count_syncs,
@@ -289,6 +299,7 @@ MEASURES: dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]] = {
     "follow": follow,
     "cancel": cancel,
     "repair": repair,
+    **{name: _elsewhere("live", name) for name in ("update", "position")},
 }
 
 

@@ -27,6 +27,7 @@ from picture import demo_picture, demo_timeline, same_picture  # noqa: E402
 Section = Callable[[], str]
 
 SECTIONS: dict[str, Section] = {
+    "actions": sections.actions,
     "budgets": sections.budgets,
     "built-in tools": sections.builtin_tools,
     "caps of tools": sections.caps_of_tools,
@@ -52,7 +53,9 @@ SECTIONS: dict[str, Section] = {
     "run events": sections.run_events,
     "run statuses": sections.run_statuses,
     "settings": sections.settings,
+    "levels of events": sections.levels_of_events,
     "step statuses": sections.step_statuses,
+    "suggestions": sections.suggestions,
     "transition picture": sections.transition_picture,
     "transitions": sections.transitions,
 }

@@ -12,22 +12,29 @@ from shapes import attributes_of, docs_of
 
 import kedge
 from kedge.control.listing import RunInfo
+from kedge.control.numbers import NumberRow, Numbers
 from kedge.control.retention import Pruned
 from kedge.control.salvage import Salvage
 from kedge.flow.conversation import Message
 from kedge.flow.decision import AgentDecision, Point
+from kedge.flow.estimates import Estimates, StepEstimate, VersionEstimate
+from kedge.flow.feedback import Feedback
 from kedge.flow.result import Counts, StepResult
 from kedge.flow.situation import FailedCall, PastDecision, QuestionView, StepView
+from kedge.flow.suggestions import Suggestion
 from kedge.flow.trouble import Repair
+from kedge.flow.usage import Usage
 from kedge.flow.words import Failure
 
 FUNCTIONS: tuple[str, ...] = (
-    "load", "check", "compare", "apply_fix", "tool", "builtin_tools", "run_sync", "draw", "print_progress",
+    "load", "check", "compare", "apply_fix", "tool", "builtin_tools", "run_sync", "draw", "report",
+    "print_progress", "log_events",
 )  # fmt: skip
 CLASSES: tuple[type, ...] = (
-    kedge.Engine, kedge.Run, kedge.Decision, kedge.RunResult, StepResult, Counts, Failure, RunInfo,
-    kedge.Retention, Pruned, Salvage, kedge.RunSettings, kedge.Trouble, Repair, kedge.Situation, StepView,
-    FailedCall, QuestionView, PastDecision, AgentDecision, Point, Message,
+    kedge.Engine, kedge.Run, kedge.RunSettings, kedge.Decision, kedge.RunResult, StepResult, Counts, Failure,
+    Feedback, Suggestion, Usage, Estimates, StepEstimate, VersionEstimate, RunInfo, Numbers, NumberRow,
+    kedge.Retention, Pruned, Salvage, kedge.Trouble, Repair, kedge.Situation, StepView, FailedCall,
+    QuestionView, PastDecision, AgentDecision, Point, Message,
     kedge.Plan, kedge.Patch, kedge.Addition, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
 )  # fmt: skip
 

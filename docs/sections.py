@@ -21,6 +21,7 @@ from kedge.base import errors
 from kedge.base.errors import CATEGORIES, KedgeError
 from kedge.base.limits import Limits
 from kedge.checks.severity import STRICTNESS, severity
+from kedge.control.log_events import ACTIONS, WARNINGS
 from kedge.flow import events as flow_events
 from kedge.flow.transitions import SETTLED, TABLE
 from kedge.flow.words import ENDED, RunStatus, StepStatus
@@ -215,6 +216,47 @@ def _amount(name: str, value: float) -> str:
     if name.endswith("_bytes"):
         return f"{value / 2**20:,g} MiB"
     return f"{value:,.0f}{' s' if name.endswith('_s') else ''}"
+
+
+# --- feedback, logging
+
+
+_SUGGESTION_WORDS = {
+    "no_retry": "It failed for what may pass, at its only attempt.",
+    "poor": "It failed for want of quality.",
+    "failed": "It failed otherwise, and nothing stood in for it.",
+    "low_quality": "Its quality is under the threshold, and nothing failed for it.",
+    "near_timeout": "It took over 80 % of its timeout.",
+    "late_success": "It succeeded only at its last attempt, or at the third or a later one.",
+    "dear": "It cost, or used tokens, more than 1.5 times what was expected.",
+    "replaced": "Its fallback did its work.",
+    "slow": "It took twice its estimate or more.",
+    "unread": "Nothing reads what it gives, and it changes nothing.",
+    "quick": "It took a quarter of its estimate or less.",
+    "far_from_timeout": "It took 5 % of its `timeout_s` or less.",
+}
+
+
+def suggestions() -> str:
+    """What can be suggested, the most useful first."""
+    return table(("code", "when"), [(code(name), text) for name, text in _SUGGESTION_WORDS.items()])
+
+
+def levels_of_events() -> str:
+    """How loud each event of a run is."""
+    loud = listed(sorted(WARNINGS))
+    rows = [
+        ("ERROR", "`run_ended`, if the run failed or did nothing"),
+        ("WARNING", loud),
+        ("INFO", "other events of the run itself, and ends of milestones"),
+        ("DEBUG", "all others, `progress` among them"),
+    ]
+    return table(("level", "events"), rows)
+
+
+def actions() -> str:
+    """What is logged besides events."""
+    return table(("action", "meaning"), [(code(name), text) for name, text in ACTIONS.items()])
 
 
 # --- errors

@@ -25,6 +25,8 @@ from kedge.plan.yaml_text import load_yaml, plain_value
 from kedge.plan.yaml_write import dump_yaml
 
 READ_S = 0.100
+READ_LENGTH = 200_000
+"""Characters that are read in that time; a longer text may take longer, in proportion and no more."""
 CHECK_S = 0.250
 _LENGTH_MAX = 20_000
 _TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
@@ -114,15 +116,16 @@ def json_document(luck: Luck) -> str:
 
 def judge_text(text: str) -> str:
     """Read it as a plan; what is one is the same plan in every form."""
-    plan, error = watched(lambda: Plan.parse(text), (BadInput,), READ_S)
+    read_s = READ_S * max(1.0, len(text) / READ_LENGTH)
+    plan, error = watched(lambda: Plan.parse(text), (BadInput,), read_s)
     if plan is None:
         return _refused(error)
     forms: tuple[Literal["json", "yaml"], ...] = ("json", "yaml")
     for form in forms:
-        written, _ = watched(lambda form=form: plan.dump(form), (BadInput,), READ_S)  # too deep for YAML
+        written, _ = watched(lambda form=form: plan.dump(form), (BadInput,), read_s)  # too deep for YAML
         if written is None:
             continue
-        again, lost = watched(lambda text=written: Plan.parse(text), (BadInput,), READ_S)
+        again, lost = watched(lambda text=written: Plan.parse(text), (BadInput,), read_s)
         if again != plan:
             raise Broken(f"written as {form} and read again it is another plan: {lost or again!r:.500}")
     return "value"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kedge.base.errors import ToolError as ToolError
     from kedge.base.limits import Limits as Limits
     from kedge.control.engine import Engine as Engine
+    from kedge.control.log_events import log_events as log_events
     from kedge.control.print_progress import print_progress as print_progress
     from kedge.control.retention import Retention as Retention
     from kedge.control.run import Decision as Decision
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from kedge.tools.tool import Tool as Tool
     from kedge.views.draw import draw as draw
     from kedge.views.narrate import RunEvent as RunEvent
+    from kedge.views.report import report as report
 
 _HOMES = {
     "agents.function": "FunctionAgent",
@@ -78,6 +80,7 @@ _HOMES = {
     ),
     "base.limits": "Limits",
     "control.engine": "Engine",
+    "control.log_events": "log_events",
     "control.print_progress": "print_progress",
     "control.retention": "Retention",
     "control.run": "Decision Run",
@@ -97,6 +100,7 @@ _HOMES = {
     "tools.tool": "Tool",
     "views.draw": "draw",
     "views.narrate": "RunEvent",
+    "views.report": "report",
 }
 _HOME = {name: f"kedge.{home}" for home, names in _HOMES.items() for name in names.split()}
 

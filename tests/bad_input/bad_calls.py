@@ -140,12 +140,16 @@ CALLS = [
         "limits"),
     Refused("level of nowhere", lambda _: asyncio.run(_events("steps")), "level", "group"),
     Refused("form of nowhere", lambda _: _PLAN.dump("xml"), "form", "yaml"),
+    Refused("a picture of a word", lambda _: _kedge.draw(_PLAN, "svg"), "bad_input", "form="),
     Refused("picture of nowhere", lambda _: _kedge.draw(_PLAN, form="gif"), "form", "mermaid"),
     Refused(
         "mending of another document", lambda _: kedge.apply_fix({}, _FIX), "fix", "that was checked",
         "steps[0].tool",
     ),
     Refused("nothing to forget", lambda _: Retention(), "retention", "an age"),
+    Refused("a word for a number to keep", lambda _: _kedge.Retention(keep="x"), "retention", "number", "keep"),
+    Refused("a half run to keep", lambda _: _kedge.Retention(keep=0.5), "retention", "number", "keep"),
+    Refused("no age", lambda _: _kedge.Retention(older_than_s=True), "retention", "number", "older_than_s"),
     Refused("status of nowhere", lambda _: Retention(statuses=("gone",)), "status", "failed"),
     Refused("data for a plan", lambda _: _kedge.run_sync({"goal": "g"}), "bad_input", "kedge.load"),
 ]  # fmt: skip

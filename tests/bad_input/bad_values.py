@@ -94,10 +94,7 @@ LATER = [
     ("role", {"role": "clerk", "tool": None}, "steps[0].role"),
     ("goal", {"goal": "win", "tool": None}, "steps[0].goal"),
     ("use", {"use": "other", "tool": None}, "steps[0].use"),
-    ("output", {"output": {"type": "object"}}, "steps[0].output"),
     ("compensate", {"compensate": {"tool": "anything"}}, "steps[0].compensate"),
-    ("quality", {"quality": "result.x"}, "steps[0].quality"),
-    ("quality_min", {"quality_min": 0.5}, "steps[0].quality_min"),
     ("speculate", {"speculate": True}, "steps[0].speculate"),
     ("secret", {"args": {"x": "${secret.KEY}"}}, "steps[0].args.x"),
 ]

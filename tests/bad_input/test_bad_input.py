@@ -21,7 +21,8 @@ each_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CA
 MAY_BE_LENIENT = frozenset(
     {
         "blank_goal", "constant_condition", "doubtful_key", "idle_timeout_unused", "missing_argument",
-        "no_compensation", "pattern_unchecked", "reference_type", "retry_category", "retry_unused",
+        "no_compensation", "output_unchecked", "pattern_unchecked", "reference_type", "retry_category",
+        "retry_unused",
         "shadowed_name", "unavailable_tool", "unknown_argument", "unneeded_fallback", "unreachable",
         "unused_arguments", "unused_input", "wrong_argument",
     }

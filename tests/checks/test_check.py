@@ -391,10 +391,7 @@ def test_fifty_megabytes_of_arguments_take_no_copies_without_end():
         ({"role": "analyze"}, "role", "steps[0].role"),
         ({"goal": "find out"}, "goal", "steps[0].goal"),
         ({"use": "other"}, "use", "steps[0].use"),
-        ({"tool": "t", "output": {"type": "object"}}, "output", "steps[0].output"),
         ({"tool": "t", "compensate": {"tool": "u"}}, "compensate", "steps[0].compensate"),
-        ({"tool": "t", "quality": "0.5"}, "quality", "steps[0].quality"),
-        ({"tool": "t", "quality_min": 0.5}, "quality_min", "steps[0].quality_min"),
         ({"tool": "t", "speculate": True}, "speculate", "steps[0].speculate"),
         ({"tool": "t", "args": {"x": {"y": "k ${secret.K}"}}}, "secret", "steps[0].args.x.y"),
     ],
@@ -420,3 +417,20 @@ def test_what_can_be_run_is_not_named():
     )
     assert isinstance(unsupported(made), Findings)
     assert unsupported(made).all == ()
+
+
+def test_words_of_an_output_that_are_not_applied_are_named():
+    document = plan(
+        step("a", output={"type": "object", "title": "x", "properties": {"n": {"multipleOf": 2}, "not": {}},
+                          "items": 5, "anyOf": {"if": 1}, "additionalProperties": {"pattern": "^a+$"}}),
+    )  # fmt: skip
+    found = [finding for finding in check(document) if finding.code == "output_unchecked"]
+    assert [(one.path, one.names) for one in found] == [
+        ("steps[0].output.properties.n.multipleOf", ("multipleOf",)),
+    ]
+
+
+def test_an_output_of_many_parts_is_looked_at_for_so_long():
+    wide = {"properties": {f"p{n}": {"not": {}} for n in range(12_000)}, "then": {}}
+    found = [finding for finding in check(plan(step("a", output=wide))) if finding.code == "output_unchecked"]
+    assert [one.path for one in found] == ["steps[0].output.then"]

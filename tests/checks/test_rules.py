@@ -621,6 +621,18 @@ CASES = {
         "steps[0].resources[0]",
         ...,
     ),
+    "output with a word that is not applied": (
+        plan(step("a", output={"properties": {"x": {"items": {"anyOf": [{"not": {}}]}}}})),
+        "output_unchecked",
+        "steps[0].output.properties.x.items.anyOf[0].not",
+        ...,
+    ),
+    "output with a pattern that could hang": (
+        plan(step("a", output={"additionalProperties": {"pattern": "(a+)+"}})),
+        "output_unchecked",
+        "steps[0].output.additionalProperties.pattern",
+        ...,
+    ),
     "output of no type": (
         plan(step("a", output={"type": "strng"})),
         "output_schema",

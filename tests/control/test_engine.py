@@ -271,7 +271,6 @@ LATER = {
         "args": {"x": 1},
         "compensate": {"tool": "double", "args": {"x": 1}},
     },
-    "quality": {"id": "a", "tool": "double", "args": {"x": 1}, "quality": "1.0"},
     "secret": {"id": "a", "tool": "say", "args": {"text": "${secret.TOKEN}"}},
 }
 

@@ -11,10 +11,12 @@ import apsw
 import pytest
 
 import kedge
+from kedge import commands
 from kedge.base.errors import StoreFull
 from kedge.engine import writer
 from kedge.journal.memory import MemoryJournal
 from kedge.journal.sqlite import SqliteJournal
+from kedge.plan.patch import Addition
 
 
 def plan(*steps):
@@ -208,6 +210,49 @@ async def test_a_turn_so_long_that_it_is_committed_at_once_makes_its_calls(sqlit
             run = await engine.start(plan({"id": "w", "tool": "write"}, *skipped))
             result = await run.result()
     assert result.steps["w"].result == 1
+
+
+async def test_a_call_that_a_long_change_of_the_plan_stops_is_not_made_by_the_commit_of_that_change(
+    sqlite, monkeypatch
+):
+    monkeypatch.setattr(writer, "INLINE_SYNC_S", 60.0)
+    let_go = asyncio.Event()
+    written = []
+
+    @kedge.tool(effect="pure")
+    async def gate() -> int:
+        await let_go.wait()
+        return 1
+
+    @kedge.tool(effect="effect")
+    async def put() -> int:
+        written.append(1)
+        return 1
+
+    extra = [
+        Addition(step=kedge.Step(id=f"s{i}", tool="gate", when="false"))
+        for i in range(writer.MAX_BEHIND_EVENTS)
+    ]
+    async with kedge.Engine(tools=[gate, put], store=sqlite) as engine, asyncio.timeout(20):
+        run = await engine.start(
+            plan({"id": "g", "tool": "gate"}, {"id": "w", "tool": "put", "after": ["g"]})
+        )
+        with monkeypatch.context() as held:  # its start is not on disk yet, so the call waits
+            held.setattr(writer, "MAX_BEHIND_S", 60.0)
+            held.setattr(engine._writer, "flush_soon", lambda: None)
+            held.setattr(engine._drivers[run.id], "_flush", lambda: None)
+            let_go.set()
+            while run.state.steps["w"].status != "running":  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            decided = asyncio.ensure_future(
+                run.send(commands.Edit(patch=kedge.Patch(cancel=("w",), add=tuple(extra))))
+            )
+            await asyncio.sleep(0.01)
+        engine._writer.flush_soon()
+        assert (await decided).taken
+        result = await run.result()
+    assert not written
+    assert result.steps["w"].status == "cancelled"
 
 
 async def test_a_slow_disk_is_written_by_a_thread_and_large_values_are_at_hand_meanwhile(sqlite):

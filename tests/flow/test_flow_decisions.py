@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from kedge.base.errors import BadInput, Refused
 from kedge.flow import commands as cmd
-from kedge.flow.events import CommandRefused, CommandTaken, DecisionAsked, DecisionMissed, DecisionTaken
+from kedge.flow.events import (
+    CommandRefused,
+    CommandTaken,
+    DecisionAsked,
+    DecisionMissed,
+    DecisionTaken,
+    plain,
+)
 from kedge.flow.inputs import Decided, DecisionFailed, Reported
 from kedge.flow.settings import RunSettings
 from kedge.plan.model import Step
@@ -20,7 +29,7 @@ def step(id_, tool="t", **more):
     return {"id": id_, "tool": tool, **more}
 
 
-def ring(*steps, at="every_step", **settings):
+def ring(*steps: Any, at: Any = "every_step", **settings: Any) -> Ring:
     effects: dict[str, Effect] = {"send": "effect"}
     chosen = RunSettings(decide_at=at, **settings)
     document = {"goal": "g", "steps": list(steps), "context": {"go": True}}
@@ -333,7 +342,8 @@ def test_of_many_messages_the_last_are_kept_and_of_long_ones_the_beginning():
     assert (len(kept.kept), kept.dropped) == (50, 10)
     assert kept.kept[0].text.startswith("10 ")
     assert len(kept.kept[0].text) == 2_000
-    assert len(run.events[kept.kept[0].seq - 1].text) == 3_003  # all of it is in the log
+    said = plain(run.events[kept.kept[0].seq - 1])
+    assert len(said["text"]) == 3_003  # all of it is in the log
 
 
 def test_positions_have_names():

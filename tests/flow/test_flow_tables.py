@@ -21,7 +21,7 @@ from kedge.testing.ring import Ring
 KINDS = get_args(AnyEvent)
 ROOM = Path(kedge.flow.__file__).parent
 PURE = frozenset(
-    """__future__ collections datetime enum functools heapq itertools math msgspec re typing
+    """__future__ bisect collections datetime enum functools heapq itertools math msgspec re typing
     kedge.base kedge.checks kedge.flow kedge.plan""".split()
 )
 
@@ -85,7 +85,19 @@ def test_the_core_imports_nothing_that_does_anything(file):
 
 
 @pytest.mark.parametrize(
-    "module", ["adopt", "evolve", "reopen", "revise", "scopes", "settle", "state", "transitions"]
+    "module",
+    [
+        "adopt",
+        "decisions",
+        "evolve",
+        "reopen",
+        "repairs",
+        "revise",
+        "scopes",
+        "settle",
+        "state",
+        "transitions",
+    ],
 )
 def test_what_folds_the_log_evaluates_no_expression(module):
     text = (ROOM / f"{module}.py").read_text("utf-8")

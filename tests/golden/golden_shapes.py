@@ -15,7 +15,7 @@ from golden import RUN_ID
 import kedge
 from kedge.journal.memory import MemoryJournal
 from kedge.plan.tools import Catalog, ToolSpec
-from kedge.testing import Discover, Fail, Hang, Late, VirtualClock, scripted
+from kedge.testing import Discover, Fail, Hang, Late, Use, VirtualClock, scripted
 from kedge.tools.load import load_tools
 
 ANY_ARGS = {"type": "object", "additionalProperties": True}
@@ -277,6 +277,20 @@ shape("durable_sleep", "Three days of waiting", """
 shape("discovery", "A tool finds what nobody planned for", """
     id: look, tool: one
 """, {"one": Discover("3 XML files", "parse xml", Discover("and a picture", "", 1))})  # fmt: skip
+
+shape("feedback", "Steps say how good their results are, and their tools what they used", """
+    id: good, tool: one, quality: "result.score", estimate: {seconds: 1, cost: 0.1, tokens: 10}
+    id: poor, tool: one, quality: "result.score", quality_min: 0.5, retry: {attempts: 2, backoff_s: 1}
+    id: instead, tool: two, fallback_for: poor, output: {type: object, required: [x]}
+    id: form, tool: two, output: {type: string}, on_error: continue
+""", {
+    "one": [Use(900, 0.25, {"score": 0.6}), Use(7, 0.0, Fail("transient")), Late(1, {"score": 0.2})],
+    "two": {"x": 1},
+})  # fmt: skip
+
+shape("process_usage", "What a tool in a process of its own used is measured", """
+    id: three, tool: add, args: {a: 1, b: 2}
+""", {"one": 4}, play=in_another_process)  # fmt: skip
 
 shape("process_tool", "A tool in a process of its own", """
     id: three, tool: add, args: {a: 1, b: 2}

@@ -17,7 +17,7 @@ import golden
 from golden_shapes import SHAPES, Shape, Stage
 
 from kedge.testing import run_virtually
-from kedge.testing.scripts import Always, Discover, Fail, Hang, Late
+from kedge.testing.scripts import Always, Discover, Fail, Hang, Late, Use
 
 
 def make(shape: Shape) -> bytes:
@@ -34,7 +34,7 @@ async def _played(shape: Shape, stage: Stage) -> None:
 def written(answer: Any) -> Any:
     """A script as data."""
     match answer:
-        case Fail() | Hang() | Late() | Discover() | Always():
+        case Fail() | Hang() | Late() | Discover() | Use() | Always():
             parts = {name: written(part) for name, part in answer._asdict().items()}
             return {type(answer).__name__: parts}
         case dict():

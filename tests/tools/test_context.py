@@ -25,6 +25,23 @@ def test_heartbeats_and_discoveries_are_reported(context, sink):
     ]
 
 
+def test_what_a_call_used_is_reported(context, sink):
+    context.usage(tokens=900, cost=0.02)
+    context.usage(tokens=7)
+    assert sink.reports == [
+        ("usage", {"tokens": 900, "cost": 0.02}),
+        ("usage", {"tokens": 7, "cost": 0.0}),
+    ]
+
+
+@pytest.mark.parametrize("amount", [-1, math.nan, math.inf, 1e13, "7", None, True])
+@pytest.mark.parametrize("name", ["tokens", "cost"])
+def test_what_no_call_can_have_used_is_a_clear_refusal(context, sink, name, amount):
+    with pytest.raises(ToolError, match=f"a call cannot have used {name}") as caught:
+        context.usage(**{name: amount})
+    assert (caught.value.category, sink.reports) == ("bug", [])
+
+
 def test_the_idempotency_key_is_computed_only_when_asked_for(sink):
     asked = []
     context = Context(sink, "run1", "a[3]/b", 2, lambda: asked.append(1) or "the key")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kedge.base.errors import BadInput
 from kedge.flow.result import RunResult
 from kedge.plan.model import Approval, Estimate, Loop, Plan, Step, Wait
+from kedge.testing.ring import Ring
 from kedge.views.draw import draw
 from kedge.views.text import columns
 
@@ -292,3 +293,19 @@ def test_a_fallback_is_not_in_the_estimate():
         Step(id="f", tool="t", fallback_for="a", estimate=Estimate(seconds=100)),
     )
     assert "estimated 1.0 s\n" in draw(Plan(goal="g", steps=steps))
+
+
+def test_how_good_a_result_is_stands_beside_it():
+    ring = Ring(
+        {"goal": "g", "steps": [
+            {"id": "a", "tool": "t", "quality": "result"},
+            {"id": "b", "tool": "t", "quality": "result", "quality_min": 0.5},
+            {"id": "c", "tool": "t"},
+        ]}
+    ).start()  # fmt: skip
+    assert "quality" not in draw(ring.plan, ring.state)
+    ring.finish("a", 0.625).finish("b", 0.25).finish("c", 1)
+    drawn = draw(ring.plan, ring.state)
+    assert "a [normal] · t · 0 ms · quality 0.62\n" in drawn
+    assert "b [normal] · t · failed 0 ms · quality 0.25\n" in drawn
+    assert "c [normal] · t · 0 ms\n" in drawn

@@ -216,6 +216,21 @@ def test_every_kind_of_event_has_its_sentence():
     assert set(_SENTENCES) == set(ev.Event.__subclasses__())
 
 
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ({"quality": 0.625}, "Step a has quality 0.62"),
+        ({"tokens": 1_200, "cost": 0.02}, "Step a used 1,200 tokens, cost 0.02"),
+        ({"cpu_s": 3.0, "memory_mb": 64.2}, "Step a used 3.0 s of processor time, 64 MB"),
+        ({"quality": 0.0, "tokens": 1}, "Step a has quality 0.00 and used 1 tokens"),
+    ],
+)
+def test_what_is_told_of_a_steps_work(event, told):
+    narrator = Narrator("r", Plan.parse({"goal": "g", "steps": [{"id": "a", "tool": "t"}]}))
+    (one,) = narrator.tell(1, 1, ev.FeedbackGiven(path="a", **event))
+    assert (one.message, one.level, one.kind) == (told, "step", "feedback_given")
+
+
 def random_document(rng: random.Random, depth: int = 0) -> list[dict]:
     steps: list[dict] = []
     for i in range(rng.randint(1, 4)):
@@ -339,3 +354,10 @@ def test_attempts_of_a_composite_leave_room_for_those_that_may_follow(play, fail
     ends = [e.percent for e in told if e.kind == "retry_scheduled"]
     assert ends == [50.0, 75.0, 87.5, 93.75]
     assert_percents_are_sound(told)
+
+
+def test_a_group_that_somebody_else_named_is_told_in_plain_characters(story):
+    narrator = Narrator("run1", story().state.program)
+    told = narrator.tell(1, 1, ev.StepExpanded(path="\x00\x1b[31m", count=7))
+    assert [event.kind for event in told] == ["step_expanded", "group_started"]
+    assert all(event.message.isprintable() for event in told)

@@ -9,7 +9,7 @@ import msgspec
 
 from kedge.base.errors import BadInput, InvalidPlan
 from kedge.base.limits import DEFAULT_LIMITS, Limits
-from kedge.checks import rules_conditions, rules_graph, rules_names, rules_plan, rules_tools
+from kedge.checks import rules_conditions, rules_graph, rules_names, rules_output, rules_plan, rules_tools
 from kedge.checks.severity import Strictness, checked, weighed
 from kedge.checks.survey import Rule, Survey
 from kedge.plan.document import to_plan, too_many_steps
@@ -27,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     rules_plan.values,
     rules_plan.waits,
     rules_plan.outputs,
+    rules_output.unapplied,
     rules_names.expressions,
     rules_names.references,
     rules_names.afters,

@@ -58,9 +58,12 @@ Hole = Callable[[str], list[Whole]]
 
 
 class Judge:
-    """Holds values against schemas. It looks at so many parts and no more, whatever the schema is."""
+    """Holds values against schemas. It looks at so many parts and no more, whatever the schema is.
 
-    def __init__(self, hole: Hole) -> None:
+    Without `hole`, text is text, whatever stands in it.
+    """
+
+    def __init__(self, hole: Hole | None) -> None:
         self._hole = hole
         self._looks = _LOOKS_MAX
 
@@ -74,7 +77,7 @@ class Judge:
             return self._no_variant(value, choices, place, depth)
         one = choices[0]
         schema = cast(Schema, one.schema)
-        if isinstance(value, str) and "${" in value:
+        if self._hole is not None and isinstance(value, str) and "${" in value:
             reason = next(filter(None, (misfit(source, one) for source in self._hole(value))), "")
             remedy = "pass the part that fits, or another step's result"
             return (
@@ -107,7 +110,7 @@ class Judge:
             if not found:
                 return []
             tried.append((own_types(choice.schema), found))
-        is_hole = isinstance(value, str) and "${" in value
+        is_hole = self._hole is not None and isinstance(value, str) and "${" in value
         near = [found for types, found in tried if is_hole or type_of(value) in types]
         near = near or [
             found for types, found in tried if types != NULL

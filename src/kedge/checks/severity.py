@@ -23,6 +23,7 @@ _SEVERITIES: dict[str, tuple[Severity, Severity, Severity]] = {
     "idle_timeout_unused":   (_W, _W, _N),
     "missing_argument":      (_E, _E, _W),
     "no_compensation":       (_W, _W, _N),
+    "output_unchecked":      (_W, _W, _N),
     "pattern_unchecked":     (_N, _N, _N),
     "reference_type":        (_E, _E, _W),
     "retry_category":        (_E, _W, _N),

@@ -22,8 +22,9 @@ from kedge.base.ids import run_id as checked_run_id
 from kedge.base.limits import Limits
 from kedge.control.changed import changed_tools
 from kedge.control.follow import Callback, check_callback
-from kedge.control.inputs import complete_inputs, in_short
+from kedge.control.inputs import complete_inputs, shortened
 from kedge.control.listing import Line, RunInfo, headline, info
+from kedge.control.numbers import By, Numbers, numbers
 from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, prune
 from kedge.control.run import Run
@@ -249,7 +250,7 @@ class Engine:
         if its_plan != plan_id:
             what = f"plan {its_plan[:12]}, not {plan_id[:12]}"
         elif its_inputs != inputs:
-            what = f"inputs {in_short(its_inputs)}, not {in_short(inputs)}"
+            what = f"inputs {shortened(its_inputs)}, not {shortened(inputs)}"
         else:
             run = await self.resume(run_id)
             if run_id in self._drivers:
@@ -467,6 +468,10 @@ class Engine:
     def stats(self) -> dict[str, Any]:
         """Facts on the store, for a health report."""
         return self._opened().stats()
+
+    def numbers(self, by: By = "tool", since_s: float | None = None, last: int | None = None) -> Numbers:
+        """How well runs went, by tool, plan, day or week. By tool, the logs of the newest 1,000 are read."""
+        return numbers(self._opened(), self.runs(), by, self._clock.now_ms(), since_s=since_s, last=last)
 
     def delete(self, run_id: str) -> None:
         """Remove a run and everything it wrote. A run that is driven cannot be deleted."""

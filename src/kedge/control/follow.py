@@ -69,6 +69,10 @@ class Feed:
         self._followers: dict[asyncio.Event, list[tuple[str, float | None, str]]] = {}
         driver.on_progress = self._progress
 
+    @property
+    def run_id(self) -> str:
+        return self._driver.state.run_id
+
     def _wake(self) -> None:
         for news in self._followers:
             news.set()
@@ -143,6 +147,7 @@ class Subscription:
         called = getattr(callback, "__call__", None)  # noqa: B004
         is_async = inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(called)
         self._teller = _Loop(callback) if is_async else _Thread(callback)
+        self._run_id = feed.run_id
         self._closing = False
         self._hurry = False
         """Only the end is told any more."""
@@ -155,10 +160,8 @@ class Subscription:
         return self._teller.busy
 
     async def _follow(self, feed: Feed, level: Level) -> None:
-        run_id = ""
         try:
             async for event in feed.events(0, level):
-                run_id = event.run_id
                 if self._hurry and event.kind != "run_ended":
                     self._left_out += 1
                 else:
@@ -168,8 +171,8 @@ class Subscription:
             if self._closing or isinstance(error, GeneratorExit):
                 raise
             _log.error(
-                "a callback of run %s raised and is switched off", run_id,
-                extra={"action": "callback_off", "run": run_id}, exc_info=error,
+                "a callback of run %s raised and is switched off", self._run_id,
+                extra={"action": "callback_off", "run": self._run_id}, exc_info=error,
             )  # fmt: skip
 
     async def finish(self) -> None:
@@ -184,7 +187,7 @@ class Subscription:
             await asyncio.wait([self._task], timeout=LAST_WORD_S)
             _log.warning(
                 "a callback was too slow: %d events were not told to it", self._left_out,
-                extra={"action": "callback_behind"},
+                extra={"action": "callback_behind", "run": self._run_id},
             )  # fmt: skip
         self._closing = True
         self._task.cancel()

@@ -79,7 +79,7 @@ def _shown(value: Any) -> str:
         return "that cannot be shown"
 
 
-def in_short(raw: bytes) -> str:
-    """The beginning of what was given, for a message."""
+def shortened(raw: bytes) -> str:
+    """A value's bytes as part of a sentence."""
     text = raw.decode()
     return text if len(text) <= 80 else text[:77] + "..."

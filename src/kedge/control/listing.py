@@ -25,6 +25,9 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     settled: int = 0
     done: int = 0
     questions: int = 0
+    retries: int = 0
+    cost: float = 0.0
+    tokens: int = 0
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +57,12 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Questions that wait for an answer."""
     size_bytes: int
     """Bytes of its events and large values."""
+    retries: int = 0
+    """Attempts that were followed by another one."""
+    cost: float = 0.0
+    """What its calls cost, as far as their tools told."""
+    tokens: int = 0
+    """A model's tokens that they used, as far as their tools told."""
     driven: bool = False
     """Some process drives it at this moment. One that has not ended and is not driven can be resumed."""
     damaged: str = ""
@@ -85,6 +94,9 @@ def headline(state: RunState, plan_id: str) -> bytes:
             settled=state.settled,
             done=state.done,
             questions=0 if state.ended else state.open_questions,
+            retries=state.retries,
+            cost=state.usage.cost,
+            tokens=state.usage.tokens,
         )
     )
 
@@ -134,6 +146,9 @@ def info(head: Head, driven: Callable[[str], bool]) -> RunInfo:
         done=line.done,
         questions=line.questions,
         size_bytes=head.bytes,
+        retries=line.retries,
+        cost=line.cost,
+        tokens=line.tokens,
         driven=status not in ENDED and driven(head.run_id),
         damaged=damaged,
     )

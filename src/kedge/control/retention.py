@@ -39,6 +39,10 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
                 code="retention",
                 remedy="give an age, a number to keep, or a status",
             )
+        for name, value in (("keep", self.keep), ("older_than_s", self.older_than_s)):
+            kind = int if name == "keep" else int | float
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+                raise BadInput(f"{name} is a number, not {value!r}", code="retention", where=name)
         if (self.keep or 0) < 0 or (self.older_than_s or 0.0) < 0:
             raise BadInput("an age or a number to keep cannot be below 0", code="retention")
         if isinstance(self.statuses, str):

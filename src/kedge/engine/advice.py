@@ -134,9 +134,8 @@ class Advice:
             answering.cancel()  # one that ignores it is left to itself
             code = "planner_timeout" if who == "planner" else "agent_timeout"
             failed(code, f"the {who} did not answer in {limit_s:g} s")
-        elif answering.cancelled() or (error := answering.exception()) is not None:
+        elif (why := _trouble_of(answering)) is not None:
             code = "planner_failed" if who == "planner" else "agent_failed"
-            why = "it was cancelled" if answering.cancelled() else failure_of(error).message
             failed(code, short(f"the {who} failed: {why}"))
         else:
             try:
@@ -144,6 +143,14 @@ class Advice:
             except Exception as error:  # it is what the other side made up
                 code = "planner_answer" if who == "planner" else "agent_answer"
                 failed(code, short(failure_of(error).message))
+
+
+def _trouble_of(answering: asyncio.Task[Any]) -> str | None:
+    """What it raised, in words."""
+    if answering.cancelled():
+        return "it was cancelled"
+    error = answering.exception()
+    return failure_of(error).message if error is not None else None
 
 
 def _name(who: object) -> str:

@@ -24,15 +24,18 @@ from kedge.base.codec import digest, encode
 from kedge.base.errors import NotDone
 from kedge.base.failpoints import armed, reach
 from kedge.base.limits import Limits
+from kedge.engine.callee import Callee
 from kedge.engine.failures import failure_of, not_begun, not_called, short, too_large
 from kedge.engine.gates import Gates
 from kedge.engine.ports import Agent, Planner
 from kedge.engine.processes import Processes
 from kedge.engine.stall import StallWatch
 from kedge.engine.threads import Threads
-from kedge.flow.inputs import Input, Raised, Reported, Returned
+from kedge.engine.usage import added
+from kedge.flow.inputs import Input, Raised, Reported, Returned, Used
 from kedge.flow.program import Node
 from kedge.flow.state import StepState
+from kedge.flow.usage import Usage
 from kedge.flow.words import Failure
 from kedge.tools.context import Context
 from kedge.tools.registry import Registry
@@ -98,21 +101,6 @@ class Workshop:
         await self.processes.close()
 
 
-class Callee:
-    """What all calls of a tool have in common."""
-
-    __slots__ = ("decode", "invoke", "is_async", "timeout_s", "tool", "wants_context")
-
-    def __init__(self, tool: Tool, limits: Limits) -> None:
-        self.tool = tool
-        self.decode = tool.decode
-        self.invoke = tool.invoke
-        self.is_async = tool.is_async and tool.spec.isolation != "process"
-        self.wants_context = tool.wants_context
-        self.timeout_s: float = tool.spec.timeout_s or limits.step_s
-        """For steps that set none."""
-
-
 class Attempt(msgspec.Struct, eq=False):
     """One call in flight. It is also the sink of its tool's reports."""
 
@@ -135,6 +123,8 @@ class Attempt(msgspec.Struct, eq=False):
     context: Context | None = None
     abandoned: bool = False
     discoveries: int = 0
+    usage: Usage | None = None
+    """What it used so far, as far as anybody told."""
     said: Mapping[str, Any] | None = None
     """Progress that a thread reported and the loop has not seen yet."""
 
@@ -152,7 +142,7 @@ class Attempt(msgspec.Struct, eq=False):
         self.beat_s = workshop.loop.time()
         if threading.get_ident() == workshop.thread_id:
             self.owner.reported(self, kind, data)
-        elif kind == "discovery":
+        elif kind in ("discovery", "usage"):
             _call(workshop.loop, self.owner.reported, self, kind, data)
         elif kind == "progress":
             # Only the last word counts: a thread that never stops talking must not flood the loop.
@@ -329,6 +319,8 @@ class Attempts:
         """The call came to an end, by itself or because it was told to."""
         if armed:
             reach("attempts.over")
+        if attempt.usage is not None:
+            self._tell_usage(attempt, attempt.usage)
         if self._live.get(attempt.path) is attempt:
             del self._live[attempt.path]
             self._give(attempt.node, failure_of(error).category if error is not None else "")
@@ -418,6 +410,8 @@ class Attempts:
         if armed:
             reach("attempts.abandoned")
         del self._live[attempt.path]
+        if attempt.usage is not None:
+            self._tell_usage(attempt, attempt.usage)
         verdict = attempt.verdict
         self._give(attempt.node, verdict.category if verdict else "cancelled")
         attempt.abandoned = True
@@ -448,12 +442,20 @@ class Attempts:
                 if attempt.discoveries == MAX_DISCOVERIES + 1:
                     _log.warning(
                         "step %s discovers too much: what comes after %d is left out",
-                        attempt.path, MAX_DISCOVERIES, extra={"action": "discoveries_dropped"},
+                        attempt.path, MAX_DISCOVERIES,
+                        extra={"action": "discoveries_dropped", "run": self.run_id, "step": attempt.path},
                     )  # fmt: skip
                 return
             self._put(Reported(attempt.path, attempt.starts, short(data["what"]), short(data["need"])))
+        elif kind == "usage":
+            attempt.usage = added(attempt.usage, data)
         elif kind == "progress":
             self._driver.progress(attempt.path, data["fraction"], short(data["message"]))
+
+    def _tell_usage(self, attempt: Attempt, usage: Usage) -> None:
+        """Once for each attempt, however often its tool said something: every event is kept for good."""
+        self._put(Used(attempt.path, usage))
+        attempt.usage = None
 
     def leave(self) -> None:
         """The run makes no more calls: the workshop need not know of it."""

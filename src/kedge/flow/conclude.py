@@ -5,11 +5,12 @@ from __future__ import annotations
 from kedge.base.errors import BadInput
 from kedge.flow import events as ev
 from kedge.flow.failing import fail
+from kedge.flow.judging import found_wanting
 from kedge.flow.names import bytes_of, resolver
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import INLINE_BYTES, Failure
-from kedge.plan.expr import Expression, evaluate_condition
+from kedge.plan.expr import evaluate_condition
 from kedge.plan.parts import Loop
 
 
@@ -20,8 +21,7 @@ def conclude(turn: Turn, step: StepState, raw: bytes, *, empty: bool = False) ->
     """
     node = step.node
     loop = node.step.loop
-    expect = node.expect
-    failure = _unmet(turn.state, step, expect, raw) if expect is not None and not empty else None
+    failure = found_wanting(turn, step, raw) if not empty else None
     if failure is not None:
         fail(turn, step, failure)
         return
@@ -66,21 +66,6 @@ def succeed(turn: Turn, step: StepState, raw: bytes) -> None:
     else:
         _, blob = turn.store(raw)
         turn.emit(ev.StepSucceeded(path=step.path, blob=blob, version=version))
-
-
-def _unmet(state: RunState, step: StepState, expect: Expression, raw: bytes) -> Failure | None:
-    try:
-        met = evaluate_condition(expect, resolver(state, step, result=raw))
-    except BadInput as error:
-        return Failure(category="invalid_input", code=error.code, message=f"expect: {error}", classified=True)
-    if met:
-        return None
-    return Failure(
-        category="permanent",
-        code="expect_not_met",
-        message=f"the result does not meet `expect`: {expect.text}",
-        classified=True,
-    )
 
 
 def _another_round(state: RunState, step: StepState, loop: Loop, raw: bytes) -> bool | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import msgspec
 
 from kedge.base.errors import KedgeError
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
+from kedge.flow.commands import Command
 from kedge.flow.decision import AgentDecision, key_of
 from kedge.flow.failing import question_id, settle_held
 from kedge.flow.state import RunState
@@ -43,9 +42,15 @@ def take_decision(turn: Turn, given: inp.Decided) -> None:
         ours = msgspec.structs.replace(
             command, role="agent", by=command.by or given.by, key=key_of(decision.number, place)
         )
-        with suppress(KedgeError):  # that it was refused, and why, stands in the log under its key
-            steer(turn, ours)
+        _steer(turn, ours)
     _settle(turn, decision)
+
+
+def _steer(turn: Turn, command: Command) -> None:
+    try:
+        steer(turn, command)
+    except KedgeError:
+        return  # that it was refused, and why, stands in the log under its key
 
 
 def take_silence(turn: Turn, given: inp.DecisionFailed) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
+import msgspec
+
 from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
@@ -47,6 +49,8 @@ def decide(turn: Turn, given: inp.Input) -> None:
         case inp.Reported():
             if _attempt(turn.state, given.path, given.starts) is not None:
                 turn.emit(ev.Discovered(path=given.path, what=given.what, need=given.need))
+        case inp.Used():
+            _used(turn, given)
         case inp.Exhausted():
             _exhausted(turn, given)
         case inp.Repaired():
@@ -85,6 +89,13 @@ def _returned(turn: Turn, given: inp.Returned) -> None:
         conclude(turn, step, given.raw)
     else:
         succeed(turn, step, given.raw)
+
+
+def _used(turn: Turn, given: inp.Used) -> None:
+    """Also of an attempt that does not count any more: what it used is used."""
+    used = {name: amount for name, amount in msgspec.structs.asdict(given.usage).items() if amount}
+    if used and turn.state.end is None:
+        turn.emit(ev.FeedbackGiven(path=given.path, **used))
 
 
 def _raised(turn: Turn, given: inp.Raised) -> None:

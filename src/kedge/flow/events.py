@@ -7,7 +7,7 @@ journal's; here is only what happened.
 
 from __future__ import annotations
 
-from typing import Any, Literal, dataclass_transform
+from typing import Annotated, Any, Literal, dataclass_transform
 
 import msgspec
 
@@ -22,6 +22,9 @@ Raw = msgspec.Raw
 
 NONE = Raw(b"")
 """No value at all; `null` is a value."""
+
+Whole = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+"""A number or a time in ms. What somebody else wrote into a log can be reckoned with, too."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -53,7 +56,7 @@ class RunStarted(Event, tag="RunStarted"):
 class PlanAdopted(Event, tag="PlanAdopted"):
     """From here on the run follows this plan."""
 
-    version: int
+    version: Whole
     plan: str
     """Hash of the whole plan."""
     cause: str = ""
@@ -125,9 +128,9 @@ class StepStarted(Event, tag="StepStarted"):
     """
 
     path: str
-    attempt: int = 1
-    iteration: int = 0
-    generation: int = 0
+    attempt: Whole = 1
+    iteration: Whole = 0
+    generation: Whole = 0
     args: Raw = NONE
     """What the call was given; left out where it is large (`args_hash`) or there is no call."""
     args_hash: str = ""
@@ -140,7 +143,7 @@ class StepSucceeded(Event, tag="StepSucceeded"):
     path: str
     result: Raw = NONE
     blob: Blob | None = None
-    version: int = 1
+    version: Whole = 1
     """Plan version it was done under."""
     cause: str = ""
 
@@ -149,10 +152,10 @@ class RoundEnded(Event, tag="RoundEnded"):
     """One round of a loop is done and another follows, not before `next_at`."""
 
     path: str
-    iteration: int
+    iteration: Whole
     result: Raw = NONE
     blob: Blob | None = None
-    next_at: int = 0
+    next_at: Whole = 0
 
 
 class StepFailed(Event, tag="StepFailed"):
@@ -182,16 +185,16 @@ class RetryScheduled(Event, tag="RetryScheduled"):
     """An attempt failed; the next one starts at `at`."""
 
     path: str
-    attempt: int
+    attempt: Whole
     error: Failure
-    at: int
+    at: Whole
 
 
 class StepWaiting(Event, tag="StepWaiting"):
     """The step waits: for a time, or for something from outside that is to come by then."""
 
     path: str
-    until: int
+    until: Whole
     """When it is over; 0 for what no time ends."""
     reason: Literal["sleep", "delay", "signal", "approval"] = "sleep"
     signal: str = ""
@@ -232,10 +235,10 @@ class StepExpanded(Event, tag="StepExpanded"):
     """A foreach step has its items."""
 
     path: str
-    count: int
+    count: Whole
     items: Raw = NONE
     blob: Blob | None = None
-    generation: int = 0
+    generation: Whole = 0
 
 
 class Discovered(Event, tag="Discovered"):
@@ -337,6 +340,19 @@ class Marked(Event, tag="Marked"):
     by: str = ""
 
 
+class FeedbackGiven(Event, tag="FeedbackGiven"):
+    """What could not be told from the rest of the log: how good a result is, or what an attempt used."""
+
+    path: str
+    quality: float | None = None
+    """0 to 1, as the step's `quality` finds it."""
+    tokens: int = 0
+    cost: float = 0.0
+    cpu_s: float = 0.0
+    memory_mb: float = 0.0
+    """The most at once."""
+
+
 class QuestionAsked(Event, tag="QuestionAsked"):
     """Somebody has to decide before this part of the run goes on."""
 
@@ -357,7 +373,7 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     """The same, where it is large."""
     binding: str = ""
     """Hash of all that an approval is for. If that is another by then, it is asked anew."""
-    expires_at: int = 0
+    expires_at: Whole = 0
     """When no answer is a refusal; 0: never."""
 
 
@@ -444,6 +460,7 @@ AnyEvent = (
     | Said
     | Noted
     | Marked
+    | FeedbackGiven
     | QuestionAsked
     | QuestionAnswered
     | LimitReached

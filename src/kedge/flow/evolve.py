@@ -24,6 +24,7 @@ from kedge.flow.scopes import open_inner, open_scope
 from kedge.flow.settle import count_settled, settle, settle_failure, unblock
 from kedge.flow.state import RunState, Span, StepState, Stored, Version
 from kedge.flow.transitions import SETTLED, TABLE, illegal
+from kedge.flow.usage import Told, Usage
 from kedge.flow.words import Blob, Outcome, StepStatus
 from kedge.plan.patch import Patch, apply
 
@@ -235,6 +236,7 @@ def _failure_settled(state: RunState, event: ev.FailureSettled) -> None:
 
 def _retry_scheduled(state: RunState, event: ev.RetryScheduled) -> None:
     step = _move(state, event)
+    state.retries += 1
     step.error = event.error
     step.attempt = event.attempt
     _span(step, state.at, event.error.category)
@@ -356,6 +358,17 @@ def _discovered(state: RunState, event: ev.Discovered) -> None:
     repairs.discovered(state, event)
 
 
+def _feedback_given(state: RunState, event: ev.FeedbackGiven) -> None:
+    told = state.told.get(event.path)
+    if told is None:
+        told = state.told[event.path] = Told()
+    if event.quality is not None:
+        told.quality = event.quality
+    usage = Usage(tokens=event.tokens, cost=event.cost, cpu_s=event.cpu_s, memory_mb=event.memory_mb)
+    told.usage.add(usage)
+    state.usage.add(usage)
+
+
 # --- questions and limits
 
 
@@ -437,6 +450,7 @@ HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.Said: decisions.said,
     ev.Noted: decisions.noted,
     ev.Marked: decisions.marked,
+    ev.FeedbackGiven: _feedback_given,
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,
     ev.LimitReached: _limit_reached,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kedge.flow.commands import Command
+from kedge.flow.usage import Usage
 from kedge.flow.words import Blob, Failure
 from kedge.plan.patch import Patch
 
@@ -42,6 +43,13 @@ class Reported(msgspec.Struct, gc=False):
     starts: int
     what: str
     need: str = ""
+
+
+class Used(msgspec.Struct, gc=False):
+    """An attempt is over, and this is what it used besides time."""
+
+    path: str
+    usage: Usage
 
 
 class Ticked(msgspec.Struct, gc=False):
@@ -113,6 +121,7 @@ Input = (
     Returned
     | Raised
     | Reported
+    | Used
     | Ticked
     | Resumed
     | Salvaged

@@ -48,6 +48,7 @@ class Node:
         "outer",
         "places",
         "plain",
+        "quality",
         "rank",
         "required",
         "resources",
@@ -86,6 +87,7 @@ class Node:
             self.foreach = compile_args({"items": step.foreach})
         self.until: Expression | None = parse(step.loop.until) if step.loop and step.loop.until else None
         self.expect: Expression | None = parse(step.expect) if step.expect is not None else None
+        self.quality: Expression | None = parse(step.quality) if step.quality is not None else None
         self.retry: Retry = step.retry or (spec.retry if spec and spec.retry else NO_RETRY)
         self.required = step.on_error != "continue"
         self.join = step.join
@@ -106,7 +108,8 @@ class Node:
         estimate = step.estimate if self.calls else None
         self.expected_ms = int((estimate.seconds or 0) * 1000) if estimate is not None else 0
         """What one attempt is expected to take; 0 if nobody said."""
-        self.tested = self.expect is not None or step.loop is not None
+        judged = self.quality is not None or step.quality_min is not None or step.output is not None
+        self.tested = self.expect is not None or step.loop is not None or judged
         """What comes back is looked at before the step is done."""
         named = spec.resources if spec is not None else ()
         self.resources = tuple(dict.fromkeys((*named, *step.resources))) if named or step.resources else ()
@@ -115,12 +118,17 @@ class Node:
         # Needs nothing but a place to run in, once its dependencies are there.
         self.plain = self.calls and not (self.when or self.foreach)
 
-    def names(self) -> Iterable[str]:
-        """Steps that this one refers to, in its own words."""
-        found: dict[str, None] = dict.fromkeys((*self.step.after, *self.args.names))
-        for part in (self.when, self.foreach, self.until, self.expect, self.signal, self.ask):
+    def reads(self) -> dict[str, None]:
+        """What it asks for the value of, in its own words."""
+        found: dict[str, None] = dict.fromkeys(self.args.names)
+        for part in (self.when, self.foreach, self.until, self.expect, self.quality, self.signal, self.ask):
             if part is not None:
                 found.update(dict.fromkeys(part.names))
+        return found
+
+    def names(self) -> Iterable[str]:
+        """Steps that this one refers to, in its own words."""
+        found = dict.fromkeys(self.step.after) | self.reads()
         apart = (self.id, self.step.fallback_for)  # itself, and what it waits for in its own way
         return [name for name in found if name not in NOT_STEPS and name not in apart]
 

@@ -167,6 +167,7 @@ def _unsettle(state: RunState, step: StepState) -> None:
 def _reset(state: RunState, step: StepState) -> None:
     if step.outcome is not None:
         _unsettle(state, step)
+    state.forget_quality(step.path)
     step.held = step.waived = False
     step.approved, step.given = "", None
     if step.attempt_at:

@@ -10,9 +10,13 @@ import msgspec
 
 from kedge.base.codec import decode
 from kedge.flow.critical import critical_path
+from kedge.flow.estimates import Estimates, estimates
+from kedge.flow.feedback import Feedbacks
 from kedge.flow.names import bytes_of, result_bytes
 from kedge.flow.state import RunState, StepState
 from kedge.flow.stretches import spent_ms, stretches
+from kedge.flow.suggestions import Suggestion, useful_first
+from kedge.flow.usage import Usage
 from kedge.flow.words import Failure, Outcome, RunStatus, StepStatus
 
 
@@ -175,6 +179,8 @@ class RunResult:
         """Numbers of events that were given a name."""
         self.steps = StepResults(state)
         """What became of each step, by path: `result.steps["outer[3]/inner"]`."""
+        self.feedback = Feedbacks(state)
+        """How well each finished step did, by path: quality, and time and use against estimate."""
 
     @property
     def status(self) -> RunStatus:
@@ -216,6 +222,21 @@ class RunResult:
         if self.state.ended:
             return {}  # nobody can answer them any more
         return {id_: q.asked for id_, q in self.state.questions.items() if q.open}
+
+    @property
+    def suggestions(self) -> list[Suggestion]:
+        """What could be better the next time, the most useful first; also if all went well."""
+        return useful_first(one for record in self.feedback.values() for one in record.suggestions)
+
+    @property
+    def usage(self) -> Usage:
+        """What all calls together used, as far as anybody told."""
+        return self.state.usage
+
+    @property
+    def estimates(self) -> Estimates:
+        """What was expected and what it took, per step and per version of the plan."""
+        return estimates(self.state)
 
     @property
     def started_at(self) -> datetime | None:

@@ -123,6 +123,7 @@ def _retire_step(state: RunState, step: StepState) -> None:
     state.total -= 1
     state.settled -= step.outcome is not None
     state.done -= step.status is StepStatus.DONE
+    state.forget_quality(step.path)
     if step.starts:
         state.retired[step.path] = step.starts
     step.result = step.rounds = step.items_value = step.items_split = None

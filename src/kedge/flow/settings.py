@@ -30,6 +30,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """How long its answer is waited for."""
     agent_default: AgentDefault = "go_on"
     """What follows if there is none: the run goes on as if there were no agent, or a person is asked."""
+    quality_threshold: float = 0.7
+    """A result of less quality counts as not good, where its step does not say itself what is good enough."""
 
     def __post_init__(self) -> None:
         if self.ask not in ASKS:
@@ -54,6 +56,12 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise BadInput(
                 f"repair is true, false or left out, not {self.repair!r}",
                 code="setting_value", where="repair",
+            )  # fmt: skip
+        given = self.quality_threshold
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
+            raise BadInput(
+                f"quality_threshold is a number from 0 to 1, not {given!r}",
+                code="setting_value", where="quality_threshold",
             )  # fmt: skip
 
     def completed(self, ask: Ask | None, *, repair: bool) -> RunSettings:

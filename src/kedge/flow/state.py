@@ -22,6 +22,7 @@ from kedge.flow.events import QuestionAsked, Raw, ToolMark
 from kedge.flow.program import Node, Program, Scope
 from kedge.flow.settings import RunSettings
 from kedge.flow.trouble import Repair, Trouble
+from kedge.flow.usage import Told, Usage
 from kedge.flow.words import ENDED, Blob, Failure, Outcome, RunStatus, StepStatus
 from kedge.plan.model import Plan
 
@@ -274,6 +275,8 @@ class RunState:
         """Calls in flight."""
         self.calls = 0
         """Calls started, every attempt counted."""
+        self.retries = 0
+        """Attempts that were followed by another one."""
         self.total = 0
         """Steps in being: `len(steps)`."""
         self.settled = 0
@@ -305,6 +308,10 @@ class RunState:
         self.needs: dict[str, None] = {}
         """What it was said to take, each of which is mended once."""
         self._begin_decisions()
+        self.told: dict[str, Told] = {}
+        """By path, what the log says of a step's work: how good its result is, what its calls used."""
+        self.usage = Usage()
+        """Of all calls, also of steps that are no part of the run any more."""
 
         # Frontier. All of these hold steps that may have moved on since: look at the status first.
         self.fresh: deque[StepState] = deque()
@@ -348,6 +355,12 @@ class RunState:
     @property
     def plan(self) -> Plan:
         return self.program.plan
+
+    def forget_quality(self, path: str) -> None:
+        """The step begins anew. What its calls used is used all the same."""
+        told = self.told.get(path)
+        if told is not None:
+            told.quality = None
 
     def extend(self, name: str, value: float) -> None:
         """A person raised a limit. For `evolve` only."""

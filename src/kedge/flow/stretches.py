@@ -90,3 +90,11 @@ def spent_ms(step: StepState, now_ms: int) -> int:
     if step.spans is None:
         return max(0, (step.ended_at or now_ms) - step.started_at)
     return sum(one.end - one.start for one in stretches(step, now_ms) if one.what != "queue")
+
+
+def worked_ms(step: StepState, now_ms: int) -> int:
+    """Time of its attempts alone; of a sleep or wait, all of it."""
+    if step.spans is None and step.attempt_at:
+        return max(0, (step.ended_at or now_ms) - step.attempt_at)
+    work = ("run", "group") if step.node.calls or step.node.scope is not None else ("wait",)
+    return sum(one.end - one.start for one in stretches(step, now_ms) if one.what in work)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kedge.plan.parts import SLEEP, Step
+from kedge.plan.model import Plan
+from kedge.plan.parts import SLEEP, Estimate, Step
 from kedge.plan.scopes import Moments, Node
 
 
@@ -21,6 +22,15 @@ def call_s(step: Step) -> float | None:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None
     return float(seconds)
+
+
+NO_ESTIMATE = Estimate()
+
+
+def estimate_of(step: Step) -> Estimate:
+    """What one call of the step is expected to take, as far as the plan says so."""
+    estimate, seconds = step.estimate or NO_ESTIMATE, call_s(step)
+    return estimate if seconds == estimate.seconds else Estimate(seconds=seconds)
 
 
 def rounds(step: Step) -> int:
@@ -47,6 +57,13 @@ def cost(node: Node) -> float:
     estimate = node.step.estimate
     once = estimate.cost if estimate is not None else None
     return _calls(node) * (once or 0.0)
+
+
+def tokens(node: Node) -> int:
+    """A model's tokens for all calls of the step."""
+    estimate = node.step.estimate
+    once = estimate.tokens if estimate is not None else None
+    return _calls(node) * (once or 0)
 
 
 def _calls(node: Node) -> int:
@@ -85,3 +102,18 @@ def reached_s(moments: Moments, order: Sequence[int], unknown_s: float) -> list[
 def _at_once_s(node: Node, once_s: float) -> float:
     """The step's own time, its items side by side."""
     return whole_s(node.step, once_s) if _calls(node) else 0.0
+
+
+def plan_s(plan: Plan, nodes: Sequence[Node]) -> tuple[float, int]:
+    """Seconds by the steps' own estimates, and how many steps have none.
+
+    The longest chain, or all the work at as many calls at once as the plan allows, if that is more.
+    """
+    missing = sum(1 for node in nodes if node.step.steps is None and call_s(node.step) is None)
+    moments = Moments(list(nodes))
+    seconds = max(reached_s(moments, moments.order()[0], 0.0), default=0.0)
+    parallel = plan.limits.get("parallel")
+    if parallel:
+        calling = (node for node in nodes if node.step.steps is None and node.step.tool != SLEEP)
+        seconds = max(seconds, sum(work_s(node, 0.0) for node in calling) / parallel)
+    return seconds, missing

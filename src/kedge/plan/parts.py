@@ -233,10 +233,7 @@ LATER_FIELDS = (
     "goal",
     "role",
     "use",
-    "output",
     "compensate",
-    "quality",
-    "quality_min",
     "speculate",
 )
 """Fields of the language that parse and are checked, and that no engine acts on yet."""

@@ -135,8 +135,9 @@ def expression_use(field: Field, place: str, text: str) -> Use:
 
 
 def _told(error: ExpressionError) -> ExpressionError:
-    """What it says, without where it was raised: the collector does not look into uses, and frames hold
-    everything that was at hand, this use too. Each wrong expression would stay in memory for ever."""
+    """What it says, without where it was raised."""
+    # The collector does not look into uses, and frames hold everything that was at hand, this use too:
+    # each wrong expression would stay in memory for ever.
     error.__traceback__ = error.__context__ = error.__cause__ = None
     return error
 

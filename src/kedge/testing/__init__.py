@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kedge.testing.scripts import Hang as Hang
     from kedge.testing.scripts import Late as Late
     from kedge.testing.scripts import Scripted as Scripted
+    from kedge.testing.scripts import Use as Use
     from kedge.testing.scripts import scripted as scripted
     from kedge.testing.tapes import cassette as cassette
     from kedge.testing.virtual_time import VirtualClock as VirtualClock
@@ -36,7 +37,7 @@ _HOMES = {
     "advisers": "ScriptedAgent ScriptedPlanner",
     "rehearsing": "rehearsal try_plan",
     "replays": "assert_replays",
-    "scripts": "Always Discover Fail Hang Late Scripted scripted",
+    "scripts": "Always Discover Fail Hang Late Scripted Use scripted",
     "tapes": "cassette",
     "virtual_time": "VirtualClock VirtualLoop run_virtually virtual",
 }

@@ -139,6 +139,8 @@ class Author:
             step["idle_timeout_s"] = self.luck.choice([0.2, 3])
         if self.maybe(10):
             step["priority"] = self.luck.randint(-2, 2)
+            if step["priority"] > 0:
+                step |= {"quality": "0.25 if result == 3 else 1", "quality_min": 0.5}
 
 
 def _is_weak(steps: list[dict[str, Any]]) -> bool:

@@ -152,8 +152,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     closing = {owner.path if owner else "" for owner in state.closing if state.is_over(owner)}
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
-        "extended doubted open_questions blocked_by listening running calls total settled done retired "
-        "discoveries status troubles unmended repairs repair fingerprints needs "
+        "extended doubted open_questions blocked_by listening running calls retries total settled done "
+        "retired discoveries status troubles unmended repairs repair fingerprints needs "
         "decides points deciding decision decisions messages notes positions"
     )
     return {
@@ -164,6 +164,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
         "root": _picture_scope(state.root),
         "signals": {name: list(kept) for name, kept in state.signals.items()},
         "commands": dict(state.commands),
+        "told": {path: (told.quality, told.usage) for path, told in state.told.items()},
+        "usage": state.usage,
         "versions": [(one.number, one.id, one.cause, one.by, one.why) for one in state.versions],
         "steps": {path: _picture_step(step, now_ms) for path, step in state.steps.items()},
         "closing": sorted(closing),

@@ -7,7 +7,7 @@
         "mail.send": Late(3600, "sent"),                     # an hour later, in virtual time
     }, real_tools)
 
-An answer is data, or one of `Fail`, `Hang`, `Late` and `Discover`. A list is answers to calls in their
+An answer is data, or one of `Fail`, `Hang`, `Late`, `Discover` and `Use`. A list is answers to calls in their
 order; a tool that answers with a list each time needs `Always([…])`. With the real tools (or a catalog)
 arguments are checked as those would check them, and effect classes are theirs; with the plan, or
 without a word, a tool takes any arguments and counts as `read`.
@@ -70,6 +70,14 @@ class Discover(NamedTuple):
 
     what: str
     need: str = ""
+    answer: Any = None
+
+
+class Use(NamedTuple):
+    """The call tells what it used, then answers."""
+
+    tokens: int = 0
+    cost: float = 0.0
     answer: Any = None
 
 
@@ -195,6 +203,8 @@ async def _given(answer: Any, ctx: Context) -> Any:
                 await asyncio.sleep(seconds)
             case Discover(what, need, answer):
                 ctx.discover(what, need)
+            case Use(tokens, cost, answer):
+                ctx.usage(tokens, cost)
             case Hang():
                 await asyncio.get_running_loop().create_future()
             case Fail(_, message, retry_after_s, True):
@@ -229,7 +239,7 @@ def _checker(spec: ToolSpec) -> Callable[[bytes], None]:
     whole = Whole(spec.parameters, spec.parameters)
 
     def check(raw: bytes) -> None:
-        faults = Judge(lambda _text: []).faults(decode(raw), whole, "args")
+        faults = Judge(None).faults(decode(raw), whole, "args")
         if faults:
             told = "; ".join(f"{fault.place}: {fault.message}" for fault in faults)
             raise ToolError(f"the arguments do not fit {spec.name}: {told}", "invalid_input")

@@ -8,6 +8,9 @@ from typing import Any, NoReturn, Protocol
 
 from kedge.base.errors import ToolError
 
+_MOST = 1e12
+"""Used in one call: more is a mistake."""
+
 
 class Sink(Protocol):
     """Takes what a running tool reports. Called from whatever thread the tool is in; must not block."""
@@ -54,6 +57,17 @@ class Context:
     def discover(self, what: str, need: str = "") -> None:
         """Tell the run something its plan did not know, and what it would take to use it."""
         self._sink.report("discovery", {"what": what, "need": need})
+
+    def usage(self, tokens: int = 0, cost: float = 0.0) -> None:
+        """What this call used besides time; each further word is added. `cost`: in the plan's currency."""
+        for name, amount in (("tokens", tokens), ("cost", cost)):
+            if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount <= _MOST:
+                raise ToolError(
+                    f"a call cannot have used {name} {repr(amount)[:80]}",
+                    "bug",
+                    remedy=f"give {name} as a number from 0 to {_MOST:g}",
+                )
+        self._sink.report("usage", {"tokens": int(tokens), "cost": float(cost)})
 
     def secret(self, name: str) -> NoReturn:
         """The value of a secret. No store of secrets exists yet, so this always fails, and says so."""

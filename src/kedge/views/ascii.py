@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kedge.flow.critical import critical_path
 from kedge.flow.result import RunResult
 from kedge.flow.state import RunState, StepState
 from kedge.flow.stretches import spent_ms
+from kedge.flow.usage import Told
 from kedge.flow.words import Failure, StepStatus
 from kedge.plan.estimates import call_s
 from kedge.plan.scopes import Node
@@ -71,6 +72,7 @@ def _until(state: RunState, page: Page) -> int:
 def _tree(outline: Outline, page: Page) -> list[str]:
     lines: list[str] = []
     root = outline.state.root if outline.state is not None else None
+    told = outline.state.told if outline.state is not None else {}
     todo = _with_marks(twigs(outline.top, root), "")
     while todo:
         twig, before, below = todo.pop()
@@ -79,7 +81,7 @@ def _tree(outline: Outline, page: Page) -> list[str]:
         if twig.hidden is not None:
             lines.append(f"{before}{ELLIPSIS} {len(twig.hidden):,} more: {tally(twig.hidden)}")
         else:
-            lines += pack(_segments(twig, page), before, below + more, page.width)
+            lines += pack(_segments(twig, page, told), before, below + more, page.width)
         todo += _with_marks(branches, below)
     return lines
 
@@ -93,18 +95,18 @@ def _with_marks(siblings: list[Twig], prefix: str) -> list[tuple[Twig, str, str]
     return found
 
 
-def _segments(twig: Twig, page: Page) -> list[str]:
+def _segments(twig: Twig, page: Page, told: Mapping[str, Told]) -> list[str]:
     node, state = twig.node, twig.state
     mark = f"{icon(state.status, unicode=page.unicode)} " if state is not None else ""
     if twig.is_item and state is not None:
-        return [f"{mark}{node.step.id}[{state.index}]", *_account(state, page)]
+        return [f"{mark}{node.step.id}[{state.index}]", *_account(state, page, told)]
     step = node.step
     arrow = "↳ " if twig.is_fallback else ""
     do = f"  {clean(step.do, _DO_MAX)}" if step.do else ""
     segments = [f"{arrow}{mark}{clean(step.id, 64)} [{step.kind}]{do}"]
     if step.worker != step.kind:
         segments.append(clean(step.worker, 64))
-    segments += _account(state, page) if state is not None else []
+    segments += _account(state, page, told) if state is not None else []
     segments += asked(step)
     if step.when is not None and (state is None or state.status is not _S.SKIPPED):
         segments.append(f"if {clean(step.when, 60)}")
@@ -139,7 +141,7 @@ def _names(nodes: Sequence[Node]) -> str:
     return f"{names} and {more} more" if more > 0 else names
 
 
-def _account(state: StepState, page: Page) -> list[str]:
+def _account(state: StepState, page: Page, told: Mapping[str, Told]) -> list[str]:
     """What became of it: status, times, attempts."""
     parts: list[str] = []
     status = state.status
@@ -158,6 +160,9 @@ def _account(state: StepState, page: Page) -> list[str]:
         parts.append(f"waiting, {duration(max(0, state.wake_at - page.now_ms) / 1000)} to go")
     elif status is not _S.PENDING:
         parts.append(f"{word(status)} {took}".rstrip())
+    quality = told[state.path].quality if state.path in told else None
+    if quality is not None and status in (_S.DONE, _S.FAILED):
+        parts.append(f"quality {quality:.2f}")
     loop = state.node.step.loop
     if loop is not None and state.started_at and state.items is None:
         parts.append(f"round {state.iteration + 1:,} of {loop.times:,}")

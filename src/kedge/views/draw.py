@@ -56,7 +56,12 @@ def draw(
             f"a Plan is drawn, not {type(plan).__name__}",
             remedy="give the plan first, then its run or result: draw(plan, result)",
         )
-    state = run if isinstance(run, RunState) or run is None else run.state
+    state = run if isinstance(run, RunState) or run is None else getattr(run, "state", None)
+    if run is not None and not isinstance(state, RunState):
+        raise BadInput(
+            f"a run or its result is drawn beside its plan, not {type(run).__name__}",
+            remedy="name the kind of picture by its name: draw(plan, form='svg')",
+        )
     if now_ms is None and run is not None and not isinstance(run, RunState):
         now_ms = run.now_ms
     if form == "timeline" and state is None:

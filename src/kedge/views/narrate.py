@@ -282,7 +282,7 @@ class Narrator:
         self, at: int, event: ev.Event, path: str, what: Literal["started", "ended"]
     ) -> RunEvent:
         count = len(self._groups[path])
-        text = f"Group {path} {what}" + (f": {count:,} to do" if what == "started" else "")
+        text = f"Group {clean(path, 200)} {what}" + (f": {count:,} to do" if what == "started" else "")
         kind = f"group_{what}"
         return RunEvent(self._seq, at, self._run_id, kind, "group", path, self._percent, text, False, event)
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from kedge.flow.critical import around, critical_path
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.words import Outcome, StepStatus
-from kedge.plan.estimates import call_s, reached_s, work_s
-from kedge.plan.model import SLEEP, Plan
-from kedge.plan.scopes import Moments, Node, Scopes
+from kedge.plan.estimates import plan_s
+from kedge.plan.model import Plan
+from kedge.plan.scopes import Node, Scopes
 from kedge.views.words import URGENT
 
 ITEMS_MAX = 8
@@ -178,15 +178,5 @@ def _items(node: Node, items: list[StepState]) -> list[Twig]:
 
 
 def estimated_s(outline: Outline) -> tuple[float, int]:
-    """Seconds by the steps' own estimates, and how many steps have none.
-
-    The longest chain, or all the work at as many calls at once as the plan allows, if that is more.
-    """
-    missing = sum(1 for n in outline.nodes if n.step.steps is None and call_s(n.step) is None)
-    moments = Moments(outline.nodes)
-    seconds = max(reached_s(moments, moments.order()[0], 0.0), default=0.0)
-    parallel = outline.plan.limits.get("parallel")
-    if parallel:
-        calling = (n for n in outline.nodes if n.step.steps is None and n.step.tool != SLEEP)
-        seconds = max(seconds, sum(work_s(n, 0.0) for n in calling) / parallel)
-    return seconds, missing
+    """Seconds by the steps' own estimates, and how many steps have none."""
+    return plan_s(outline.plan, outline.nodes)

@@ -93,6 +93,18 @@ def _failure_settled(event: ev.FailureSettled, about: About) -> str:
     return f"{about.name} failed: {what}{about.counted}"
 
 
+def _feedback_given(event: ev.FeedbackGiven, about: About) -> str:
+    amounts = {
+        f"{event.tokens:,} tokens": event.tokens,
+        f"cost {event.cost:,.4g}": event.cost,
+        f"{duration(event.cpu_s)} of processor time": event.cpu_s,
+        f"{event.memory_mb:,.0f} MB": event.memory_mb,
+    }
+    used = ", ".join(text for text, amount in amounts.items() if amount)
+    quality = f" has quality {event.quality:.2f}" if event.quality is not None else ""
+    return f"{about.name}{quality}{' and' if quality and used else ''}{f' used {used}' if used else ''}"
+
+
 def _question_asked(event: ev.QuestionAsked, about: About) -> str:
     options = clean(", ".join(event.options), 80)
     return f"Question {clean(event.question, 20)}: {clean(event.text, 300)} ({options})"
@@ -190,6 +202,7 @@ _SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
     ev.Said: _said,
     ev.Noted: lambda e, _: f"Something is noted{_by(e)}",
     ev.Marked: lambda e, _: f"This position is named {clean(e.name, 80)!r}{_by(e)}",
+    ev.FeedbackGiven: _feedback_given,
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,
     ev.LimitReached: lambda e, _: f"Limit {clean(e.limit, 40)} is reached ({e.value:,.10g})",

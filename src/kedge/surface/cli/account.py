@@ -32,6 +32,8 @@ def as_data(result: RunResult, again: str = "") -> dict[str, Any]:
         "critical_path_s": result.critical_path_s,
         "parallel_efficiency": result.parallel_efficiency,
         "counts": result.counts,
+        "usage": result.usage,
+        "suggestions": result.suggestions,
         "outputs": result.outputs,
         "answer": result.answer,
         "error": result.error,

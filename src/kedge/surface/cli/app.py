@@ -25,6 +25,8 @@ COMMANDS = {
     "cancel": ("kedge.surface.cli.runs", "Cancel a run that nobody drives."),
     "runs": ("kedge.surface.cli.lists", "List the runs of the store, newest first."),
     "show": ("kedge.surface.cli.pictures", "Draw a run or a plan."),
+    "report": ("kedge.surface.cli.report", "Tell a run as Markdown: what was done, and what it took."),
+    "stats": ("kedge.surface.cli.stats", "Tell how well runs went, by tool, plan, day or week."),
     "log": ("kedge.surface.cli.log", "Print the events of a run as JSON lines."),
     "salvage": (
         "kedge.surface.cli.salvage",

@@ -58,8 +58,12 @@ class Screen:
 
     def data(self, value: Any) -> None:
         """The JSON document."""
-        text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
-        self.raw(f"{text}\n")
+        self.raw(self.json_text(value))
+
+    @staticmethod
+    def json_text(value: Any) -> str:
+        """A JSON document as it is written."""
+        return msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode() + "\n"
 
     def line(self, value: Any) -> None:
         """One line of JSON, at once."""

@@ -70,7 +70,7 @@ def _scopes(scope: str, steps: Steps, outer: dict[str, str]) -> Iterator[tuple[s
 def _names(step: dict[str, Any]) -> Iterator[str]:
     """Steps that a step's own texts refer to."""
     loop = step.get("loop", {})
-    texts = [step.get("when"), step.get("expect"), loop.get("until")]
+    texts = [step.get("when"), step.get("expect"), step.get("quality"), loop.get("until")]
     holes = [
         hole for text in _texts([step.get("args", {}), step.get("foreach")]) for hole in _HOLE.findall(text)
     ]

@@ -256,6 +256,7 @@ class Life:
             self._waived.add(event["path"])
 
     def _on_Discovered(self, event: dict[str, Any]) -> None: ...  # noqa: N802
+    def _on_FeedbackGiven(self, event: dict[str, Any]) -> None: ...  # noqa: N802
 
     # --- the run
 

@@ -95,6 +95,7 @@ class Call:
                 for part in range(luck.randrange(4)):
                     self.ctx.progress(part / 4, "on the way")
                     self.ctx.discover("something", need="somebody")
+                    self.ctx.usage(tokens=part + 1, cost=0.5)
                     await asyncio.sleep(0.1)
             case "blocks":
                 self.process.world.clock.advance(luck.choice([0.05, 2.0, 15.0]))
