@@ -17,6 +17,7 @@ from kedge.flow.events import (
     DecisionTaken,
     plain,
 )
+from kedge.flow.evolve import evolve
 from kedge.flow.inputs import Decided, DecisionFailed, Reported
 from kedge.flow.settings import RunSettings
 from kedge.plan.model import Step
@@ -386,3 +387,22 @@ def test_what_is_shown_is_bounded():
 def test_settings_that_mean_nothing(wrong):
     with pytest.raises(BadInput):
         RunSettings(**wrong)
+
+
+def test_a_run_that_ends_asks_nobody_in_the_agents_place():
+    run = chain(agent_default="ask").finish("a", 1).put(DecisionFailed(1, "no answer", "agent_timeout"))
+    run.send("cancel").fail("side", "cancelled")
+    assert (run.status(), run.questions) == ("cancelled", [])
+    assert not run.state.deciding
+
+
+def test_a_change_of_no_step_is_refused_as_anybodys():
+    with pytest.raises(BadInput, match="no step"):
+        ring(step("a")).put(cmd.Edit(patch=patch(change={"zz": {"priority": 1}}), role="agent"))
+
+
+def test_the_log_of_another_version_may_hold_answers_to_nothing():
+    run = ring(step("a"))
+    for event in (DecisionTaken(decision=1), DecisionMissed(decision=1, code="x", message="y")):
+        evolve(run.state, event, run.now_ms)
+    assert run.state.decisions == []

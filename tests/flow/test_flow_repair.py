@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kedge.base.errors import NotFound, Refused
+from kedge.base.errors import BadInput, NotFound, Refused
 from kedge.base.limits import Limits
 from kedge.flow.commands import Edit, Inject
 from kedge.flow.events import FailureSettled, PlanAdopted, RepairAsked, RepairRefused, StepFailed
+from kedge.flow.evolve import evolve
 from kedge.flow.inputs import Repaired, RepairFailed, Reported
 from kedge.flow.settings import RunSettings
 from kedge.plan.model import Step
@@ -450,3 +451,58 @@ def test_the_log_says_who_waits_for_what():
     (failed,) = run.of(StepFailed)
     assert (failed.held, failed.repair) == (True, True)
     assert run.of(PlanAdopted)[-1].cause == "start"
+
+
+def test_a_failure_is_waived_or_tried_again_not_both():
+    run = broken().mend(patch(retry=["b"], waive=["b"]))
+    assert "cannot be both" in run.state.repairs[0].refusals[0].findings[0].message
+
+
+def test_the_items_of_a_foreach_that_is_tried_again_stay():
+    run = ring(step("a", foreach=[1, 2])).fail("a[0]", "permanent").finish("a[1]", 2)
+    run.mend(patch(retry=["a"], change={"a": {"foreach": [3]}}))
+    assert "which they are cannot be changed" in run.state.repairs[0].refusals[0].message
+
+
+def test_a_patch_may_name_the_version_that_it_was_made_for():
+    run = broken().mend(patch(base=1, retry=["b"], change={"b": {"args": {"x": 2}}}))
+    assert run.state.version == 2
+
+
+def test_of_very_many_faults_the_first_are_kept_and_the_others_counted():
+    run = broken().mend(patch(waive=[f"no{number}" for number in range(130)]))
+    findings = run.state.repairs[0].refusals[0].findings
+    assert (len(findings), findings[-1].message) == (101, "30 more")
+
+
+def test_a_settled_fallback_is_not_tried_again_without_its_target():
+    run = ring(step("a"), step("b", fallback_for="a"), step("c"), settings=RunSettings())
+    run.fail("a", "permanent").fail("b", "permanent")
+    with pytest.raises(Refused, match="retry a"):
+        run.send("retry", step="b")
+    assert run.send("retry", step="a").calls == ["c", "a"]
+
+
+def test_large_arguments_are_measured_and_very_large_ones_are_not_shown():
+    run = ring(step("a", args={"many": ["x" * 100] * 100, "one": 1})).fail("a", "permanent")
+    shown = run.situation.calls["a"]
+    assert (shown.args, shown.sizes) == (None, {"many": 100})
+    run = ring(step("a", args={"text": "x" * 1_100_000})).fail("a", "permanent")
+    assert run.situation.calls["a"].sizes == {}
+    run = ring(
+        step("b", on_error="continue"), step("a", after=["b"], join="settled", args={"x": "${len(b)}"})
+    )
+    run.fail("b", "permanent")
+    assert (run.step("a").held, run.situation.calls["a"].args) == (True, None)  # they could not be made
+
+
+def test_the_log_of_another_version_may_hold_a_refusal_of_nothing():
+    run = ring(step("a"))
+    evolve(run.state, RepairRefused(repair=1, code="x", message="y"), run.now_ms)
+    assert run.state.repairs == []
+
+
+@pytest.mark.parametrize("wrong", [{"adaptation_sensitivity": 2}, {"repair": "yes"}, {"ask": "often"}])
+def test_settings_that_mean_nothing(wrong):
+    with pytest.raises(BadInput):
+        RunSettings(**wrong)
