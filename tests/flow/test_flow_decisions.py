@@ -406,3 +406,16 @@ def test_the_log_of_another_version_may_hold_answers_to_nothing():
     for event in (DecisionTaken(decision=1), DecisionMissed(decision=1, code="x", message="y")):
         evolve(run.state, event, run.now_ms)
     assert run.state.decisions == []
+
+
+def test_an_approval_inside_a_composite_does_not_get_lost_with_it():
+    outer = {"id": "o", "after": ["x"], "steps": [step("s", "send", approval={"ask": "?"}), step("t")]}
+    bare = {"id": "o", "steps": [step("s", "send")]}
+    run = ring(step("x"), outer, at="milestone")
+    with pytest.raises(BadInput, match="asks a person"):
+        run.put(cmd.Edit(patch=patch(remove=["o"], add=[{"step": bare}]), role="agent"))
+    run.put(cmd.Remove(step="o/s")).put(cmd.Remove(step="o"))
+    with pytest.raises(BadInput, match="asks a person"):
+        run.put(cmd.Edit(patch=patch(add=[{"step": bare}]), role="agent"))
+    run.put(cmd.Edit(patch=patch(add=[{"step": outer}]), role="agent"))
+    assert "o" in run.state.steps

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from kedge.base.errors import Refused
 from kedge.flow import commands as cmd
 from kedge.flow.changes import step_at
+from kedge.flow.guards import whole
 from kedge.flow.state import RunState
 from kedge.plan.findings import Finding
+from kedge.plan.model import Approval
 from kedge.plan.patch import Patch
 from kedge.plan.places import at
 
@@ -42,18 +44,32 @@ def widening(state: RunState, patch: Patch) -> Iterator[Finding]:
             yield _fault(at(at("change", path), "approval"), path)
         if step.on_error == "ask" and "on_error" in fields:
             yield _fault(at(at("change", path), "on_error"), path)
+    guarded = {**state.guarded, **_taken_out(state, patch)}
     for number, addition in enumerate(patch.add):
         path = f"{addition.into}/{addition.step.id}" if addition.into else addition.step.id
-        before = [step_at(version.plan, path) for version in state.versions]
-        asked = [step.approval for step in before if step is not None and step.approval is not None]
-        if asked and addition.step.approval != asked[-1]:
-            yield _fault(f"add[{number}].step.approval", path)
+        for inner, step in whole(addition.step, path):
+            if inner in guarded and step.approval != guarded[inner]:
+                yield _fault(f"add[{number}].step", inner)
     for number, path in enumerate(patch.waive):
         if path in state.asked_about:
             yield _fault(f"waive[{number}]", path)
     for number, path in enumerate(patch.retry):
         if path in state.asked_about:
             yield _fault(f"retry[{number}]", path)
+
+
+def _taken_out(state: RunState, patch: Patch) -> dict[str, Approval]:
+    """Approvals of steps that the same patch takes out."""
+    if not patch.add:
+        return {}
+    gone = ((path, step_at(state.plan, path)) for path in patch.remove)
+    return {
+        inner: one.approval
+        for path, step in gone
+        if step is not None
+        for inner, one in whole(step, path)
+        if one.approval is not None
+    }
 
 
 def _fault(place: str, path: str) -> Finding:

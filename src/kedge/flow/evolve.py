@@ -18,6 +18,7 @@ from kedge.base.errors import InternalError
 from kedge.flow import decisions, repairs
 from kedge.flow import events as ev
 from kedge.flow.adopt import follow
+from kedge.flow.guards import leaving
 from kedge.flow.questions import closed, opened, void, void_all
 from kedge.flow.reopen import go_on_inside, reopen, reopen_step
 from kedge.flow.scopes import open_inner, open_scope
@@ -79,6 +80,7 @@ def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
     state.tools.update(event.tools)
     if event.patch:
         patch = decode_patch(event.patch)
+        leaving(state, patch)
         follow(state, apply(state.plan, patch), patch)
     else:
         open_scope(state, state.root)

@@ -24,7 +24,7 @@ from kedge.flow.settings import RunSettings
 from kedge.flow.trouble import Repair, Trouble
 from kedge.flow.usage import Told, Usage
 from kedge.flow.words import ENDED, Blob, Failure, Outcome, RunStatus, StepStatus
-from kedge.plan.model import Plan
+from kedge.plan.model import Approval, Plan
 
 Stored = bytes | Blob
 """A value: its canonical bytes, or the name of them."""
@@ -305,6 +305,8 @@ class RunState:
         """The one that is open."""
         self.fingerprints: dict[str, None] = {}
         """What was repaired before: the remaining plan and its trouble, as hashes."""
+        self.guarded: dict[str, Approval] = {}
+        """Approvals of steps that were taken out of the plan."""
         self.needs: dict[str, None] = {}
         """What it was said to take, each of which is mended once."""
         self._begin_decisions()
