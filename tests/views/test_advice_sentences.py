@@ -29,13 +29,17 @@ def test_a_repair_from_the_failure_to_the_next_version():
     assert told(run)[2:-1] == [
         "Repair 1 of plan version 1 is asked for: a, a failed: permanent",
         "Trouble at step b by anna: more",
-        "Repair 1, round 1: nothing came of it by planner: a is failed: it cannot be removed; "
-        "the planner is asked again",
+        (
+            "Repair 1, round 1: nothing came of it by planner: a is failed: it cannot be removed; "
+            "the planner is asked again"
+        ),
         "Repair 1 of plan version 1 is asked for, round 2: a, a failed: permanent",
         "Plan version 2 is followed by planner: not needed",
         "Repair 2 of plan version 2 is asked for: b, b failed: permanent and 1 more",
-        "Repair 2, round 1: nothing came of it by planner: the planner knows no repair; "
-        "the plan stays as it is",
+        (
+            "Repair 2, round 1: nothing came of it by planner: the planner knows no repair; "
+            "the plan stays as it is"
+        ),
     ]
 
 
