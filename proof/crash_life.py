@@ -189,7 +189,8 @@ class Life:
         return run
 
     async def _started(self, plan: kedge.Plan) -> kedge.Run:
-        run = await self.engine.start(plan, run_id="r", on_event=self._told, settings=self._flow.settings)
+        settings = self._flow.settings or kedge.RunSettings(undo=self._flow.undo)
+        run = await self.engine.start(plan, run_id="r", on_event=self._told, settings=settings)
         self.ack("started", run="r")
         return run
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import apsw
 from crash_steering import (
@@ -28,6 +28,7 @@ from crash_steering import (
     signalled,
     tried_again,
 )
+from crash_undoing import CANCELLED, DONE, FAILED, FAR, ONE_STEP, cancelled, one_step, taken_back
 
 import kedge
 
@@ -87,6 +88,8 @@ class Workflow:
     """Who mends its plan."""
     agent: Callable[[], kedge.Agent | None] = lambda: None
     settings: kedge.RunSettings | None = None
+    undo: Literal["never", "failure"] = "never"
+    """When it undoes what it did."""
     weight: int = 4
     """How often it is drawn: what starts processes or waits takes long."""
 
@@ -354,6 +357,12 @@ WORKFLOWS: dict[str, Workflow] = {
     "tried_again": Workflow(TRIED_AGAIN, act=tried_again),
     "repaired": Workflow(REPAIRED, act=demanded, planner=Fixer),
     "guided": Workflow(GUIDED, agent=Guide, settings=kedge.RunSettings(decide_at="every_step")),
+    "undo_cancelled": Workflow(CANCELLED, act=cancelled),
+    "undo_failed": Workflow(FAILED, undo="failure"),
+    "undo_failed_again": Workflow(FAILED, undo="failure", doubt="failed"),
+    "undo_later": Workflow(DONE, after=taken_back),
+    "undo_one_step": Workflow(ONE_STEP, act=one_step),
+    "undo_process": Workflow(FAR, undo="failure", weight=1),
     "process": Workflow(chain("put", "far_think", "far_think"), weight=1),
     "process_effect": Workflow(chain("far_pay", "put"), weight=1),
     "process_timeout": Workflow(

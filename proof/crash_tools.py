@@ -81,6 +81,15 @@ async def flaky(ctx: kedge.Context, fails: int) -> str:
     return ctx.step
 
 
+@kedge.tool(effect="idempotent", retry=Retry(attempts=4, backoff_s=0.002))
+async def flaky_undo(ctx: kedge.Context, value: Any) -> str:
+    """Fail at first, then work."""
+    _do("idempotent", ctx)
+    if ctx.attempt == 1:
+        raise kedge.ToolError("not now", "transient")
+    return ctx.step
+
+
 @kedge.tool(effect="effect", retry=Retry(attempts=4, backoff_s=0.002))
 async def unsent(ctx: kedge.Context) -> str:
     """Say of the first attempt that nothing happened."""
@@ -155,6 +164,13 @@ def far_pay(ctx: kedge.Context) -> str:
     return ctx.step
 
 
+@kedge.tool(effect="effect", isolation="process")
+def far_undo(ctx: kedge.Context, value: Any) -> str:
+    """Undo something in a process of its own."""
+    _do("effect", ctx)
+    return ctx.step
+
+
 @kedge.tool(effect="read", isolation="process")
 def far_hang(ctx: kedge.Context) -> str:
     """Hang in a process of its own, at the first attempt."""
@@ -176,7 +192,21 @@ def changing(version: int) -> kedge.Tool:
     return kedge.tool(effect="effect", name="change")(change)
 
 
-_OWN = [flaky, unsent, unsure, broken, mended, hang, stubborn, scout, far_think, far_pay, far_hang]
+_OWN = [
+    flaky,
+    flaky_undo,
+    unsent,
+    unsure,
+    broken,
+    mended,
+    hang,
+    stubborn,
+    scout,
+    far_think,
+    far_pay,
+    far_undo,
+    far_hang,
+]
 
 
 def all_tools(version: int = 1) -> list[kedge.Tool]:

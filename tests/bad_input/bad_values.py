@@ -94,7 +94,6 @@ LATER = [
     ("role", {"role": "clerk", "tool": None}, "steps[0].role"),
     ("goal", {"goal": "win", "tool": None}, "steps[0].goal"),
     ("use", {"use": "other", "tool": None}, "steps[0].use"),
-    ("compensate", {"compensate": {"tool": "anything"}}, "steps[0].compensate"),
     ("speculate", {"speculate": True}, "steps[0].speculate"),
     ("secret", {"args": {"x": "${secret.KEY}"}}, "steps[0].args.x"),
 ]

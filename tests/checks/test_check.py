@@ -391,7 +391,6 @@ def test_fifty_megabytes_of_arguments_take_no_copies_without_end():
         ({"role": "analyze"}, "role", "steps[0].role"),
         ({"goal": "find out"}, "goal", "steps[0].goal"),
         ({"use": "other"}, "use", "steps[0].use"),
-        ({"tool": "t", "compensate": {"tool": "u"}}, "compensate", "steps[0].compensate"),
         ({"tool": "t", "speculate": True}, "speculate", "steps[0].speculate"),
         ({"tool": "t", "args": {"x": {"y": "k ${secret.K}"}}}, "secret", "steps[0].args.x.y"),
     ],

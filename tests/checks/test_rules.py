@@ -498,6 +498,38 @@ CASES = {
     ),
     # effects
     "nothing undoes it": (plan(step("a", "send")), "no_compensation", "steps[0]", ...),
+    "nothing to undo": (
+        plan(step("a", "double", args={"x": 1}, compensate={"tool": "unsend", "args": {"id": "x"}})),
+        "compensation_unused",
+        "steps[0].compensate",
+        "gone",
+    ),
+    "a composite to undo": (
+        plan(
+            group("o", step("a", "double", args={"x": 1}), compensate={"tool": "unsend", "args": {"id": "x"}})
+        ),
+        "misplaced_compensation",
+        "steps[0].compensate",
+        "gone",
+    ),
+    "a wait to undo": (
+        plan({"id": "a", "wait": {"signal": "go"}, "compensate": {"tool": "unsend", "args": {"id": "x"}}}),
+        "misplaced_compensation",
+        "steps[0].compensate",
+        "gone",
+    ),
+    "a sleep that undoes": (
+        plan(SEND | {"compensate": {"tool": "sleep", "args": {"seconds": 1}}}),
+        "misplaced_compensation",
+        "steps[0].compensate",
+        "gone",
+    ),
+    "a list's item in what undoes a step": (
+        plan(step("a", "send", foreach=[1], compensate={"tool": "unsend", "args": {"id": "${a[0].id}"}})),
+        "wrong_key",
+        "steps[0].compensate.args.id",
+        ...,
+    ),
     "retry of an effect": (plan(SEND | {"retry": {"attempts": 3}}), "retry_unused", "steps[0].retry", "gone"),
     "retry of a sleep": (
         plan(step("a", "sleep", args={"seconds": 1}, retry={"attempts": 2})),

@@ -265,12 +265,6 @@ async def test_a_plan_with_faults_is_refused_with_all_of_them():
 LATER = {
     "role": {"id": "a", "role": "analyze"},
     "goal": {"id": "a", "goal": "find out"},
-    "compensate": {
-        "id": "a",
-        "tool": "double",
-        "args": {"x": 1},
-        "compensate": {"tool": "double", "args": {"x": 1}},
-    },
     "secret": {"id": "a", "tool": "say", "args": {"text": "${secret.TOKEN}"}},
 }
 

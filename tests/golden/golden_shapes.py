@@ -439,3 +439,4 @@ shape("retry_failed", "A failed run is taken up again, inside a composite and a 
 import golden_agents  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - for those with an agent
 import golden_repairs  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - and for those that are repaired
 import golden_steering  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - more of them, for runs that are steered
+import golden_undoing  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - and for runs of which something is undone

@@ -29,12 +29,12 @@ OF_ONE_TURN = {
 def cuts(kept: Golden) -> list[int]:
     """After how many events its driver may have died."""
     events = [json.loads(entry.data) for entry in kept.entries]
-    then = [*(event["kind"] for event in events[1:]), ""]
-    return [
-        n
-        for n, event in enumerate(events, 1)
-        if n > 1 and not _goes_on(event) and then[n - 1] != "FailureSettled"
-    ]
+    kinds = [*(event["kind"] for event in events), ""]
+    taken_up_to_undo = {
+        n for n in range(1, len(kinds)) if kinds[n - 1 : n + 1] == ["RunResumed", "CompensationStarted"]
+    }
+    ends = {n for n, event in enumerate(events, 1) if n > 1 and not _goes_on(event)}
+    return sorted(n for n in ends - taken_up_to_undo if kinds[n] != "FailureSettled")
 
 
 def _goes_on(event: dict[str, Any]) -> bool:

@@ -62,6 +62,8 @@ class Types:
         """What the path means in the fields of `node`. Names that mean nothing there are UNKNOWN."""
         root, keys = path.root, path.keys
         step = node.names.get(root)
+        if step is node:  # in `expect` and `compensate`
+            return self._once(node, keys)
         if step is not None:
             return self.settled(step, keys)
         match root:

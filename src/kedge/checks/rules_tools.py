@@ -196,9 +196,11 @@ def effects(survey: Survey) -> dict[int, str]:
 
 
 def compensation(survey: Survey) -> Iterator[Finding]:
-    """A step that changes something outside for good."""
+    """A step that changes something outside for good, or one of which nothing can be undone."""
     for node in survey.nodes:
         spec = survey.tool(node)
+        if node.step.compensate is not None:
+            yield from _needless_undo(node, spec, node.step.compensate.tool)
         if spec is not None and spec.effect == "effect" and node.step.compensate is None:
             yield finding(
                 node,
@@ -208,6 +210,34 @@ def compensation(survey: Survey) -> Iterator[Finding]:
                 names=(spec.name,),
                 remedy="add `compensate`, or declare the tool pure, read or idempotent if it is",
             )
+
+
+def _needless_undo(node: Node, spec: ToolSpec | None, tool: str) -> Iterator[Finding]:
+    step = node.step
+    away = Fix(path=f"{node.place}.compensate", action="remove")
+    if step.steps is not None or step.wait is not None or SLEEP in (step.tool, tool):
+        inside = step.steps is not None
+        yield finding(
+            node,
+            "misplaced_compensation",
+            "compensate",
+            "a sleep undoes nothing" if tool == SLEEP else "only the call of a tool can be undone",
+            names=(tool,),
+            remedy="put `compensate` on the steps inside that call tools"
+            if inside
+            else "remove `compensate`",
+            fix=away,
+        )
+    elif spec is not None and spec.effect in ("pure", "read"):
+        yield finding(
+            node,
+            "compensation_unused",
+            "compensate",
+            f"{spec.name} is {spec.effect}: it does nothing that could be undone",
+            names=(spec.name,),
+            remedy="remove `compensate`, or declare what the tool does outside",
+            fix=away,
+        )
 
 
 def retries(survey: Survey) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ _E, _W, _N = "error", "warning", "note"
 _SEVERITIES: dict[str, tuple[Severity, Severity, Severity]] = {
     #                        strict  moderate lenient
     "blank_goal":            (_E, _W, _N),
+    "compensation_unused":   (_W, _W, _N),
     "constant_condition":    (_W, _N, _N),
     "doubtful_key":          (_E, _E, _W),
     "idle_timeout_unused":   (_W, _W, _N),

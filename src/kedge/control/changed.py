@@ -12,12 +12,17 @@ from kedge.flow.words import Outcome
 _HARMLESS = {"pure", "read"}
 
 
-def changed_tools(state: RunState, now: Mapping[str, ToolMark], *, retry_failed: bool) -> dict[str, str]:
+def changed_tools(
+    state: RunState, now: Mapping[str, ToolMark], *, retry_failed: bool, undo: bool = False
+) -> dict[str, str]:
     """Name and present hash of changed tools that have effects, then or now, and may still be called.
 
     One that a person took as it is counts as changed again only if it is yet another.
     """
     to_come = _tools_to_come(state, retry_failed=retry_failed)
+    if undo or state.compensating:
+        nodes = state.program.nodes
+        to_come = {node.undo.step.tool for node in nodes if node.undo is not None and node.undo.step.tool}
     changed: dict[str, str] = {}
     for name, then in sorted(state.tools.items()):
         mark = now.get(name)

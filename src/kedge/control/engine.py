@@ -15,28 +15,30 @@ from kedge._version import __version__
 from kedge.base.clock import Clock, SystemClock
 from kedge.base.codec import digest
 from kedge.base.collector import collector_paused
-from kedge.base.errors import BadInput, KedgeError, NotFound, RunConflict, StoreDamaged
+from kedge.base.errors import BadInput, KedgeError, NotFound
 from kedge.base.failpoints import armed, reach
 from kedge.base.ids import new_run_id
 from kedge.base.ids import run_id as checked_run_id
 from kedge.base.limits import Limits
 from kedge.control.changed import changed_tools
 from kedge.control.follow import Callback, check_callback
-from kedge.control.inputs import complete_inputs, shortened
+from kedge.control.inputs import complete_inputs
+from kedge.control.known import first_event, refuse_another
 from kedge.control.listing import Line, RunInfo, headline, info
 from kedge.control.numbers import By, Numbers, numbers
 from kedge.control.reading import Reader
 from kedge.control.retention import Pruned, Retention, prune
 from kedge.control.run import Run
-from kedge.control.salvage import Found, Salvage, examine, hold, refuse_whole, write
+from kedge.control.salvage import Salvage, examine, hold, refuse_whole, write_to
 from kedge.engine.attempts import Workshop
 from kedge.engine.blobs import Blobs
 from kedge.engine.driver import Driver
-from kedge.engine.gates import Gates
+from kedge.engine.gates import Gates, checked_resources
 from kedge.engine.log import RunLog
 from kedge.engine.ports import Agent, Journal, Planner
-from kedge.engine.recovery import decode, fold
+from kedge.engine.recovery import fold
 from kedge.engine.writer import Writer
+from kedge.flow.commands import Compensate
 from kedge.flow.events import PlanAdopted, Raw, RunStarted, ToolMark
 from kedge.flow.inputs import Resumed, Ticked
 from kedge.flow.program import Program, compile_plan
@@ -44,6 +46,7 @@ from kedge.flow.result import RunResult
 from kedge.flow.settings import Ask, RunSettings
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
+from kedge.flow.undoing import compensate, refuse_redoing
 from kedge.flow.words import RunStatus
 from kedge.journal.entry import Head, Lease
 from kedge.journal.opening import open_journal
@@ -77,21 +80,12 @@ class Engine:
         if not isinstance(limits, Limits | None):
             raise BadInput(
                 f"Limits are needed, not {type(limits).__name__}",
-                code="limit_value",
-                where="limits",
-                remedy="write limits=kedge.Limits(parallel=8)",
-            )
+                code="limit_value", where="limits", remedy="write limits=kedge.Limits(parallel=8)",
+            )  # fmt: skip
         self.limits = limits or Limits()
         """What plans may ask for and runs may use."""
         self._store = store
-        self._resources = dict(resources or {})
-        for name, units in self._resources.items():
-            if type(units) is not int or units < 1:  # with none, a step that needs one would wait for ever
-                raise BadInput(
-                    f"resource {name} needs a whole number of units, 1 at least, not {units!r}",
-                    code="setting_value",
-                    where="resources",
-                )
+        self._resources = checked_resources(resources or {})
         self._planner, self._agent = planner, agent
         self._clock = clock or SystemClock()
         self._journal: Journal | None = None
@@ -161,11 +155,7 @@ class Engine:
         ask: Ask | None = None,
         settings: RunSettings | None = None,
     ) -> Run:
-        """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on.
-
-        `ask` is short for the setting of that name: what a person is asked before, besides what the plan
-        says itself.
-        """
+        """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on."""
         journal = self._opened()
         check_callback(on_event)
         if not isinstance(plan, Plan):
@@ -240,27 +230,15 @@ class Engine:
         if run is not None:
             its_plan, its_inputs = run.plan_id, run.state.inputs
         else:
-            head = journal.head(run_id)
-            if head is None or not head.seq:  # whoever claimed it never got to its first event
+            first = first_event(journal, run_id)
+            if first is None:
                 return None
-            first = decode(run_id, journal.read(run_id, 0, 1)[0])
-            if not isinstance(first, RunStarted):
-                raise StoreDamaged("the log does not begin with RunStarted", run_id=run_id, seq=1)
             its_plan, its_inputs = first.plan, bytes(first.inputs)
-        if its_plan != plan_id:
-            what = f"plan {its_plan[:12]}, not {plan_id[:12]}"
-        elif its_inputs != inputs:
-            what = f"inputs {shortened(its_inputs)}, not {shortened(inputs)}"
-        else:
-            run = await self.resume(run_id)
-            if run_id in self._drivers:
-                await self._drivers[run_id].durable()
-            return run
-        raise RunConflict(
-            f"the id belongs to a run of {what}",
-            where=f"run {run_id}",
-            remedy="give another id, or none for a new one",
-        )
+        refuse_another(run_id, (its_plan, its_inputs), (plan_id, inputs))
+        run = await self.resume(run_id)
+        if run_id in self._drivers:
+            await self._drivers[run_id].durable()
+        return run
 
     async def resume(
         self,
@@ -287,36 +265,64 @@ class Engine:
         over = line.ended and not (retry_failed and line.status != RunStatus.DONE)
         # A run that has ended needs no driver, and whoever looks at it must not lock others out.
         lease = Lease(id_, head.epoch) if over else journal.claim(id_, self._clock.now_ms())
-        if armed:
-            reach("control.resume.claimed")
-        try:
-            with collector_paused():
-                run = self._take_up(id_, lease, retry_failed=retry_failed)
-        except BaseException:
-            journal.release(lease)
-            raise
+        run = self._taken_up(id_, lease, retry_failed=retry_failed)
         if on_event is not None:
             run.subscribe(on_event)
         return run
 
-    def _take_up(self, run_id: str, lease: Lease, *, retry_failed: bool) -> Run:
+    async def compensate(self, run_id: str, step: str = "", reason: str = "", by: str = "") -> Run:
+        """Undo a finished step of a run and all that used it; without a step, all that it did.
+
+        Also long after its end: the run is driven until that is undone. What refuses it is raised.
+        """
+        journal, id_ = self._opened(), checked_run_id(run_id)
+        command = Compensate(step=step, reason=reason, by=by)
+        if not info(self._as_it_is(self._head(id_)), journal.driven).ended:
+            run = await self.resume(id_)
+            await self._drivers[id_].send(command)
+            return run
+        if (known := self._runs.get(id_)) is not None:
+            await self._let_go(known)
+        lease = journal.claim(id_, self._clock.now_ms())
+        run = self._taken_up(id_, lease, retry_failed=False, undo=command)
+        await self._drivers[id_].send(command)
+        return run
+
+    def _taken_up(
+        self, run_id: str, lease: Lease, *, retry_failed: bool, undo: Compensate | None = None
+    ) -> Run:
+        if armed:
+            reach("control.resume.claimed")
+        try:
+            with collector_paused():
+                return self._take_up(run_id, lease, retry_failed, undo)
+        except BaseException:
+            self._opened().release(lease)
+            raise
+
+    def _take_up(self, run_id: str, lease: Lease, retry_failed: bool, undo: Compensate | None) -> Run:  # noqa: FBT001
         journal = self._opened()
         blobs = Blobs(journal)
         entries = journal.read(run_id)
         if armed:
             reach("control.resume.read")
         state, started, driven_s = fold(run_id, entries, blobs.fetch, self.registry.catalog, self.limits)
+        if retry_failed:
+            refuse_redoing(state)
+        elif undo is not None:
+            compensate(state, undo)  # what refuses it leaves the run as it was
         if armed:
             reach("control.resume.folded")
         head = journal.head(run_id)
         size = head.bytes if head else 0
         log = RunLog(lease, entries[-1].seq, entries[-1].chain, size, self._clock)
         run = self._drive(state, log, blobs, started.plan, driven_s)
-        if state.ended and not (retry_failed and state.end is not RunStatus.DONE):
+        if state.ended and undo is None and not (retry_failed and state.end is not RunStatus.DONE):
             self._retire(run)
             return run
-        changed = changed_tools(state, self._marks(state.program), retry_failed=retry_failed)
-        self._drivers[run_id].put(Resumed(retry_failed, changed))
+        marks = self._marks(state.program)
+        changed = changed_tools(state, marks, retry_failed=retry_failed, undo=undo is not None)
+        self._drivers[run_id].put(Resumed(retry_failed, changed, undo is not None))
         if armed:
             reach("control.resume.put")
         return run
@@ -445,21 +451,10 @@ class Engine:
             found = examine(journal, id_, self.registry.catalog, self.limits)
             if lease is not None:
                 refuse_whole(found.facts)
-            return self._write_salvaged(found, to)
+            return write_to(found, to, self._clock.now_ms())
         finally:
             if lease is not None:
                 journal.release(lease)
-
-    def _write_salvaged(self, found: Found, to: str | Path) -> Salvage:
-        target = open_journal(to)
-        try:
-            if not target.durable:
-                raise BadInput(
-                    "what is salvaged must not end with the process", where=str(to), remedy="name a file"
-                )
-            return write(found, target, str(to), self._clock.now_ms())
-        finally:
-            target.close()
 
     def prune(self, policy: Retention, *, dry_run: bool = False) -> Pruned:
         """Forget the runs that the policy gives up. One that is driven stays, whatever the policy says."""

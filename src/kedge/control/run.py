@@ -118,9 +118,9 @@ class Run:
         """Lift a pause."""
         await self._driver.send(cmd.Unpause(by=by))
 
-    async def cancel(self, reason: str = "", by: str = "") -> None:
-        """Stop what runs and end the run. What is done stays done."""
-        await self._driver.send(cmd.Cancel(by=by, reason=reason))
+    async def cancel(self, reason: str = "", by: str = "", *, compensate: bool = False) -> None:
+        """Stop what runs and end the run. What is done stays done, or is undone with `compensate`."""
+        await self._driver.send(cmd.Cancel(by=by, reason=reason, compensate=compensate))
 
     async def answer(self, question: str, answer: str, value: Any = None, by: str = "") -> None:
         """Answer an open question; each takes one answer."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -32,6 +33,7 @@ from kedge.flow.events import (
 from kedge.flow.inputs import Salvaged
 from kedge.flow.turn import Turn
 from kedge.journal.entry import Append, Entry, Lease, chain
+from kedge.journal.opening import open_journal
 from kedge.plan.tools import Catalog
 from kedge.views.narrate import Narrator
 
@@ -223,3 +225,16 @@ def refuse_whole(facts: Salvage) -> None:
             where=f"run {facts.id}",
             remedy="to have the runs elsewhere, copy the store's file",
         )
+
+
+def write_to(found: Found, to: str | Path, now_ms: int) -> Salvage:
+    """Write what is intact into another store, which is opened for it."""
+    target = open_journal(to)
+    try:
+        if not target.durable:
+            raise BadInput(
+                "what is salvaged must not end with the process", where=str(to), remedy="name a file"
+            )
+        return write(found, target, str(to), now_ms)
+    finally:
+        target.close()

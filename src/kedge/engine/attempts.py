@@ -68,9 +68,7 @@ class Workshop:
     """What the attempts of all runs of an engine share."""
 
     def __init__(self, registry: Registry, gates: Gates, limits: Limits) -> None:
-        self.registry = registry
-        self.gates = gates
-        self.limits = limits
+        self.registry, self.gates, self.limits = registry, gates, limits
         self.planner: Planner | None = None
         self.agent: Agent | None = None
         self.threads = Threads()

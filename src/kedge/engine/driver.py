@@ -475,7 +475,7 @@ class Driver:
         """Calls that were announced and not made: the next driver makes them, and nobody need be asked."""
         turn = Turn(self.state, self._now_ms())
         for path in paths:
-            if self.state.steps[path].status is StepStatus.RUNNING and self.state.end is None:
+            if self.state.call_at(path).status is StepStatus.RUNNING and self.state.end is None:
                 turn.emit(StepInterrupted(path=path))
         if turn.events:
             self.log.append(turn.events, turn.now, turn.blobs)

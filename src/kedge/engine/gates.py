@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
+from kedge.base.errors import BadInput
 from kedge.flow.program import Node
 
 OVERLOAD = frozenset({"rate_limited", "transient", "timeout"})
@@ -55,6 +56,18 @@ class Window:
     @property
     def idle(self) -> bool:
         return self.cap is None and self.size >= GROWN_BACK
+
+
+def checked_resources(given: Mapping[str, int]) -> dict[str, int]:
+    """Units of each resource; BadInput for one without any: a step that needs it would wait for ever."""
+    for name, units in given.items():
+        if type(units) is not int or units < 1:
+            raise BadInput(
+                f"resource {name} needs a whole number of units, 1 at least, not {units!r}",
+                code="setting_value",
+                where="resources",
+            )
+    return dict(given)
 
 
 class Gates:

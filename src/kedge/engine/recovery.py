@@ -61,7 +61,8 @@ def fold(
             except Exception as error:
                 raise senseless(run_id, entry, error) from error
         _evolve(state, event, entry)
-        rests = bool(state.open_questions or state.paused) and state.status in _RESTS
+        waits = bool(state.open_questions or state.paused) and state.status in _RESTS
+        rests = waits or state.end is not None
     if state is None or started is None:
         raise StoreDamaged("the run has no events", run_id=run_id, remedy="delete it and start it anew")
     return Folded(state, started, driven_ms / 1000)

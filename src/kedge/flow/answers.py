@@ -79,7 +79,12 @@ def _raised_limit(state: RunState, question: Question, given: cmd.Answer) -> flo
 
 
 def _settle_doubt(state: RunState, given: cmd.Answer, question: Question) -> Act:
-    step = state.steps[question.asked.path]
+    step = state.call_at(question.asked.path)
+    if given.answer == "retry" and state.undoing is not None and step in state.undoing.doubts:
+        raise Refused(
+            "what it may have done is to be undone",
+            code="cannot_retry", where=f"step {step.path}", allowed=["done", "failed"],
+        )  # fmt: skip
     raw = encode(given.value)
 
     def act(turn: Turn) -> None:
@@ -103,7 +108,7 @@ def _settle_doubt(state: RunState, given: cmd.Answer, question: Question) -> Act
 
 
 def _settle_approval(state: RunState, given: cmd.Answer, question: Question) -> Act:
-    step = state.steps[question.asked.path]
+    step = state.call_at(question.asked.path)
     raw = _edited(state, step, given.value) if given.value is not None and given.answer == "approve" else None
 
     def act(turn: Turn) -> None:

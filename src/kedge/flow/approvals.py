@@ -14,7 +14,7 @@ from kedge.flow import events as ev
 from kedge.flow.failing import fail, question_id
 from kedge.flow.names import resolver
 from kedge.flow.program import Node
-from kedge.flow.state import RunState, StepState
+from kedge.flow.state import RunState, StepState, Undo
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure
 
@@ -51,7 +51,7 @@ def ask_person(turn: Turn, step: StepState, raw: bytes) -> None:
     text = (
         node.ask.render(resolver(turn.state, step))
         if node.ask is not None
-        else f"May {node.step.tool} be called?"
+        else f"May {node.step.tool} be called{_to_undo(step)}?"
     )
     value, blob = turn.store(raw)
     turn.emit(
@@ -61,6 +61,10 @@ def ask_person(turn: Turn, step: StepState, raw: bytes) -> None:
             expires_at=step.wake_at,
         )
     )  # fmt: skip
+
+
+def _to_undo(step: StepState) -> str:
+    return f" to undo {step.target.path}" if isinstance(step, Undo) else ""
 
 
 def expire(turn: Turn, step: StepState) -> None:

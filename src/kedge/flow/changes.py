@@ -40,7 +40,12 @@ def changed(state: RunState, patch: Patch, cause: str, by: str) -> Act:
 
 def adoption(state: RunState, patch: Patch, cause: str, by: str) -> tuple[ev.PlanAdopted, Plan]:
     """The event that changes the plan so, and the plan it makes. Refused or InvalidPlan if it may not be."""
-    if state.cancelling or state.stopped_by:
+    if state.undoing is not None and not state.undoing.told:
+        raise Refused(
+            "a compensation is under way: the plan cannot be changed meanwhile",
+            code="cannot_change", remedy="wait until it is over",
+        )  # fmt: skip
+    if state.ending:
         raise Refused(f"the run is {state.status}: its plan cannot be changed any more", code="cannot_change")
     if patch.base not in (0, state.version):
         raise Refused(
@@ -65,6 +70,11 @@ def adoption(state: RunState, patch: Patch, cause: str, by: str) -> tuple[ev.Pla
 
 def rolled_back(state: RunState, number: int, why: str, by: str) -> Act:
     """What follows from going back to an earlier version, as far as what has run since allows."""
+    return changed(state, way_back(state, number, why)[0], "rollback", by)
+
+
+def way_back(state: RunState, number: int, why: str) -> tuple[Patch, list[str]]:
+    """The patch that leads back to an earlier version, and the steps that cannot be removed by it."""
     known = [str(one.number) for one in state.versions if one.number != state.version]
     found = next((one for one in state.versions if one.number == number), None)
     if found is None or str(number) not in known:
@@ -75,11 +85,12 @@ def rolled_back(state: RunState, number: int, why: str, by: str) -> Act:
     change = {
         path: fields for path, fields in wanted.change.items() if not list(_fixed(state, path, "changed"))
     }
+    staying = [path for path in wanted.remove if path not in {*removable, *running}]
     patch = msgspec.structs.replace(
         wanted, why=why or f"back to version {number}", remove=tuple(removable), change=change,
         cancel=tuple(running),
     )  # fmt: skip
-    return changed(state, patch, "rollback", by)
+    return patch, staying
 
 
 def _is_running(state: RunState, path: str) -> bool:
@@ -253,5 +264,7 @@ def tools_of(plan: Plan) -> set[str]:
         step = todo.pop()
         if step.tool is not None:
             found.add(step.tool)
+        if step.compensate is not None:
+            found.add(step.compensate.tool)
         todo.extend(step.steps or ())
     return found

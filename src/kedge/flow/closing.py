@@ -14,6 +14,7 @@ from kedge.flow.names import result_bytes
 from kedge.flow.state import RunState, ScopeState, StepState
 from kedge.flow.trouble import may_repeat
 from kedge.flow.turn import Turn
+from kedge.flow.undoing import end_run
 from kedge.flow.words import Failure, Outcome, RunStatus, StepStatus
 from kedge.plan.expr import Absent
 
@@ -102,7 +103,7 @@ def _end_run(turn: Turn) -> None:
         error = Failure(
             category="permanent", code="nothing_done", message="every step was skipped", classified=True
         )
-        turn.emit(ev.RunEnded(status=RunStatus.EMPTY, error=error))
+        end_run(turn, RunStatus.EMPTY, error)
         return
     resolve = run_resolver(state)
     try:
@@ -113,7 +114,7 @@ def _end_run(turn: Turn) -> None:
         failure = Failure(
             category="invalid_input", code="outputs", message=f"outputs: {error}", classified=True
         )
-        turn.emit(ev.RunEnded(status=RunStatus.FAILED, error=failure))
+        end_run(turn, RunStatus.FAILED, failure)
         return
     raw, blob = turn.store(outputs) if outputs else (ev.NONE, None)
     text = answer if answer is None or isinstance(answer, str) else encode(answer).decode()
@@ -128,7 +129,7 @@ def _end_failed(turn: Turn, failed: list[StepState]) -> None:
     category = cause.error.category if cause.error else "permanent"
     code = cause.error.code if cause.error else "dependency"
     failure = Failure(category=category, code=code, message=message, classified=True)
-    turn.emit(ev.RunEnded(status=RunStatus.FAILED, error=failure))
+    end_run(turn, RunStatus.FAILED, failure)
 
 
 def run_resolver(state: RunState) -> Callable[[str], object]:

@@ -45,8 +45,17 @@ class Unpause(Order, tag="unpause"):
 
 
 class Cancel(Order, tag="cancel"):
-    """Stop what runs and end the run. What is done stays done."""
+    """Stop what runs and end the run. What is done stays done, unless it is to be undone."""
 
+    reason: str = ""
+    compensate: bool = False
+    """Undo what was done, as far as the plan says how."""
+
+
+class Compensate(Order, tag="compensate"):
+    """Undo a finished step and all that used it; without a step, all that a run did which has ended."""
+
+    step: str = ""
     reason: str = ""
 
 
@@ -157,10 +166,12 @@ class Prioritise(Order, tag="prioritise"):
 
 
 class Rollback(Order, tag="rollback"):
-    """Follow an earlier version of the plan again. What is finished stays finished."""
+    """Follow an earlier version of the plan again. What is finished stays finished, or is undone."""
 
     version: int
     why: str = ""
+    compensate: bool = False
+    """Undo finished steps that the version does not have."""
 
 
 class Signal(Order, tag="signal"):
@@ -174,6 +185,7 @@ Command = (
     Pause
     | Unpause
     | Cancel
+    | Compensate
     | Answer
     | Inject
     | Remove

@@ -23,7 +23,7 @@ def conclude(turn: Turn, step: StepState, raw: bytes, *, empty: bool = False) ->
     loop = node.step.loop
     failure = found_wanting(turn, step, raw) if not empty else None
     if failure is not None:
-        fail(turn, step, failure)
+        fail(turn, step, failure, raw)
         return
     if empty and (loop is None or step.iteration + 1 >= loop.times):
         turn.emit(ev.StepSkipped(path=step.path, reason="empty"))
@@ -34,12 +34,12 @@ def conclude(turn: Turn, step: StepState, raw: bytes, *, empty: bool = False) ->
         except BadInput as error:
             text = f"until: {error}"
             failure = Failure(category="invalid_input", code=error.code, message=text, classified=True)
-            fail(turn, step, failure)
+            fail(turn, step, failure, raw)
             return
         if again is None:
             text = f"`until` was not met after {loop.times} rounds"
             failure = Failure(category="permanent", code="until_not_met", message=text, classified=True)
-            fail(turn, step, failure)
+            fail(turn, step, failure, raw)
             return
         if again:
             value, blob = turn.store(raw)
@@ -49,6 +49,8 @@ def conclude(turn: Turn, step: StepState, raw: bytes, *, empty: bool = False) ->
                     path=step.path, iteration=step.iteration, result=value, blob=blob, next_at=next_at
                 )
             )
+            if turn.state.compensating:  # it was in doubt, and what is known of it now is to be undone
+                turn.emit(ev.StepCancelled(path=step.path))
             return
         if loop.collect == "all":
             rounds = [bytes_of(turn.state, value) for value in step.rounds or ()]

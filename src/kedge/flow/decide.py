@@ -73,7 +73,7 @@ def decide(turn: Turn, given: inp.Input) -> None:
 
 def _attempt(state: RunState, path: str, starts: int) -> StepState | None:
     """The step, if that attempt is still the one that counts."""
-    step = state.steps.get(path)
+    step = state.steps.get(path) or state.undos.get(path)
     if step is None or step.starts != starts or state.end is not None:
         return None
     return step if step.status in _UNDER_WAY else None
@@ -168,9 +168,10 @@ def _close_doubt(turn: Turn, step: StepState, answer: str, by: str) -> None:
 def _resumed(turn: Turn, given: inp.Resumed) -> None:
     state = turn.state
     turn.emit(ev.RunResumed(retry_failed=given.retry_failed, changed_tools=tuple(given.changed_tools)))
-    if state.end is not None:
+    if state.end is not None and not given.undo:
         return
-    for step in [s for s in state.steps.values() if s.status is StepStatus.RUNNING and s.is_call]:
+    calls = (*state.steps.values(), *state.undos.values())
+    for step in [s for s in calls if s.status is StepStatus.RUNNING and s.is_call]:
         if step.node.effect in RETRYABLE_UNASKED:
             gone = ev.StepCancelled if step.unwanted else ev.StepInterrupted
             turn.emit(gone(path=step.path))
@@ -215,7 +216,7 @@ def _salvaged(turn: Turn, given: inp.Salvaged) -> None:
     """Of what has effects and is not known to be done, nothing may start before somebody has looked."""
     state = turn.state
     asked = {question.asked.path for question in state.questions.values() if question.open}
-    for step in list(state.steps.values()):
+    for step in (*state.steps.values(), *state.undos.values()):
         if step.path not in asked:
             _ask_anew(turn, step)  # the cut may have gone between what happened and its question
     for decision in state.decisions[-1:]:
@@ -241,7 +242,7 @@ def _salvaged(turn: Turn, given: inp.Salvaged) -> None:
 
 def _exhausted(turn: Turn, given: inp.Exhausted) -> None:
     state = turn.state
-    over = state.end is not None or state.cancelling or bool(state.stopped_by)
+    over = state.end is not None or state.ending
     asked = any(q.open and q.asked.limit == given.limit for q in state.questions.values())
     if given.limit == "calls":
         return  # counted by the state itself: `due` asks when a call is to be made that may not be

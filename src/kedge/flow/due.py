@@ -23,8 +23,9 @@ from kedge.flow.mending import mend
 from kedge.flow.names import bytes_of, fill_hole, render_args, resolver
 from kedge.flow.program import Node
 from kedge.flow.render import Args
-from kedge.flow.state import RunState, StepState
+from kedge.flow.state import RunState, StepState, Undo
 from kedge.flow.turn import Turn
+from kedge.flow.undoing import end_run, finish, is_over
 from kedge.flow.words import INLINE_BYTES, Failure, Outcome, RunStatus, StepStatus
 from kedge.plan.expr import Template, evaluate_condition
 from kedge.plan.model import YEAR_S
@@ -56,14 +57,21 @@ def due(turn: Turn, gate: Gate) -> None:
     state = turn.state
     if state.end is not None:
         return
-    if state.cancelling:
+    if state.cancelling or state.stopped_by:
         if not state.running:
-            turn.emit(ev.RunEnded(status=RunStatus.CANCELLED))
-        return
-    if state.stopped_by:
-        _stop(turn)
-        return
-    if state.paused or state.blocked_by:
+            _stop(turn)
+        if not state.compensating:
+            return
+    _advance(turn, gate)
+    while state.undoing is not None and is_over(state.undoing) and state.end is None:
+        finish(turn, state.undoing)
+        _advance(turn, gate)
+
+
+def _advance(turn: Turn, gate: Gate) -> None:
+    """To the fixed point."""
+    state = turn.state
+    if state.end is not None or state.paused or state.blocked_by:
         return
     if state.timers:
         _wake(turn)
@@ -112,13 +120,14 @@ def next_wake(state: RunState) -> int | None:
 
 
 def _stop(turn: Turn) -> None:
-    """A person chose to stop at a limit: let what runs finish, start nothing, then end."""
+    """A person chose to cancel, or to stop at a limit, and nothing runs any more."""
     state = turn.state
-    if not state.running:
-        error = Failure(
-            category="limit", code="stopped", message=f"stopped at {state.stopped_by}", classified=True
-        )
-        turn.emit(ev.RunEnded(status=RunStatus.FAILED, error=error))
+    if state.cancelling:
+        end_run(turn, RunStatus.CANCELLED)
+    else:
+        message = f"stopped at {state.stopped_by}"
+        error = Failure(category="limit", code="stopped", message=message, classified=True)
+        end_run(turn, RunStatus.FAILED, error)
 
 
 def _wake(turn: Turn) -> bool:
@@ -370,10 +379,10 @@ def _start_next(turn: Turn, gate: Gate) -> bool:
         step = entry[2]
         if not _can_start(step):
             continue
-        if state.deciding and state.is_undecided(step):
+        if state.deciding and not isinstance(step, Undo) and state.is_undecided(step):
             state.undecided_ready.append(entry)
             continue
-        if state.calls >= state.max_calls:
+        if state.calls >= state.max_calls and not isinstance(step, Undo):  # an effect must not stay for that
             heappush(ready, entry)
             ask_limit(turn, "calls", state.calls)
             return False

@@ -7,29 +7,25 @@ journal's; here is only what happened.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, dataclass_transform
+from typing import Any, Literal
 
 import msgspec
 
-from kedge.flow.decision import Point
+from kedge.flow.advised import (
+    DecisionAsked,
+    DecisionMissed,
+    DecisionTaken,
+    Marked,
+    Noted,
+    RepairAsked,
+    RepairRefused,
+    Said,
+    TroubleFound,
+)
+from kedge.flow.event import NONE, Event, Raw, Whole
 from kedge.flow.settings import RunSettings
-from kedge.flow.trouble import Fault, Trouble
 from kedge.flow.words import Blob, Failure, RunStatus
 from kedge.plan.tools import Effect
-
-Raw = msgspec.Raw
-"""Canonical JSON bytes, written into the event as they are."""
-
-NONE = Raw(b"")
-"""No value at all; `null` is a value."""
-
-Whole = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-"""A number or a time in ms. What somebody else wrote into a log can be reckoned with, too."""
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", gc=False):
-    """Base of all kinds."""
 
 
 class ToolMark(msgspec.Struct, frozen=True, gc=False):
@@ -171,6 +167,10 @@ class StepFailed(Event, tag="StepFailed"):
     """The agent is asked first, and only then a person."""
     severity: float = 0.0
     """How grave it is; 0 where something else stands in for the step or tries again."""
+    result: Raw = NONE
+    """What its call gave, if that was no good, and something undoes it."""
+    blob: Blob | None = None
+    """The same, where it is large."""
 
 
 class FailureSettled(Event, tag="FailureSettled"):
@@ -247,97 +247,6 @@ class Discovered(Event, tag="Discovered"):
     path: str
     what: str
     need: str = ""
-
-
-class TroubleFound(Event, tag="TroubleFound"):
-    """Somebody says that there is trouble. That of failures and discoveries is in their own events."""
-
-    trouble: Trouble
-    by: str = ""
-
-
-class RepairAsked(Event, tag="RepairAsked"):
-    """The planner is asked to change the plan."""
-
-    repair: int
-    """Number of the repair in this run."""
-    version: int
-    """The plan that it is shown."""
-    fingerprint: str
-    """Hash of what is left to do and of the trouble: the same again is not repaired again."""
-    round: int = 1
-    """How often it was asked, for this repair."""
-    troubles: tuple[Trouble, ...] = ()
-    """What it is for, the first of them."""
-    more: int = 0
-    """Troubles left out here."""
-
-
-class RepairRefused(Event, tag="RepairRefused"):
-    """Nothing came of one round of a repair: the plan stays as it is."""
-
-    repair: int
-    code: str
-    message: str
-    round: int = 1
-    findings: tuple[Fault, ...] = ()
-    """All that is wrong with the patch."""
-    final: bool = False
-    """The planner is not asked again: the repair is over."""
-    by: str = ""
-
-
-class DecisionAsked(Event, tag="DecisionAsked"):
-    """The agent is asked how the run is to go on. What reads these steps waits for that."""
-
-    decision: int
-    """Number of the decision in this run."""
-    points: tuple[Point, ...] = ()
-    """Why it is asked, the first of them."""
-    more: int = 0
-    """Points left out here."""
-
-
-class DecisionTaken(Event, tag="DecisionTaken"):
-    """The agent answered. What became of each of its commands follows, under keys that name the decision."""
-
-    decision: int
-    by: str = ""
-    commands: tuple[str, ...] = ()
-    """A word for each."""
-
-
-class DecisionMissed(Event, tag="DecisionMissed"):
-    """The agent gave no answer that could be used: the run goes on as its settings say."""
-
-    decision: int
-    code: str
-    message: str
-    by: str = ""
-    ask: bool = False
-    """A person is asked in its place."""
-
-
-class Said(Event, tag="Said"):
-    """Somebody said something, for agents and people to read."""
-
-    text: str
-    by: str = ""
-    role: str = "person"
-
-
-class Noted(Event, tag="Noted"):
-    """Something is to be known later: by name, null for what is not to be known any more."""
-
-    values: Raw
-    by: str = ""
-
-
-class Marked(Event, tag="Marked"):
-    """This position of the run has a name."""
-
-    name: str
-    by: str = ""
 
 
 class FeedbackGiven(Event, tag="FeedbackGiven"):
@@ -417,6 +326,30 @@ class RunCancelling(Event, tag="RunCancelling"):
 
     by: str = ""
     reason: str = ""
+    compensate: bool = False
+    """After that, what was done is undone."""
+
+
+class CompensationStarted(Event, tag="CompensationStarted"):
+    """What steps did is being undone, in reverse. The calls are steps of their own: `STEP.undo`."""
+
+    steps: tuple[str, ...] = ()
+    """These, and all that used them; empty: everything that was done."""
+    by: str = ""
+    reason: str = ""
+    status: RunStatus | None = None
+    """How the run ends once that is over, if nothing else is to be done in it."""
+    error: Failure | None = None
+    """With which error it ends then."""
+
+
+class CompensationEnded(Event, tag="CompensationEnded"):
+    """All is undone that could be."""
+
+    undone: int = 0
+    """Steps that were undone."""
+    left: int = 0
+    """Steps that were not, though they were to be."""
 
 
 class RunEnded(Event, tag="RunEnded"):
@@ -467,6 +400,8 @@ AnyEvent = (
     | RunPaused
     | RunUnpaused
     | RunCancelling
+    | CompensationStarted
+    | CompensationEnded
     | RunEnded
 )
 

@@ -19,12 +19,15 @@ from kedge.flow import decisions, repairs
 from kedge.flow import events as ev
 from kedge.flow.adopt import follow
 from kedge.flow.guards import leaving
-from kedge.flow.questions import closed, opened, void, void_all
+from kedge.flow.questions import closed, opened, void
 from kedge.flow.reopen import go_on_inside, reopen, reopen_step
 from kedge.flow.scopes import open_inner, open_scope
 from kedge.flow.settle import count_settled, settle, settle_failure, unblock
 from kedge.flow.state import RunState, Span, StepState, Stored, Version
-from kedge.flow.transitions import SETTLED, TABLE, illegal
+from kedge.flow.stopping import stop_all
+from kedge.flow.transitions import TABLE, illegal
+from kedge.flow.undone import begin, end
+from kedge.flow.unwind import doubt_settled
 from kedge.flow.usage import Told, Usage
 from kedge.flow.words import Blob, Outcome, StepStatus
 from kedge.plan.patch import Patch, apply
@@ -44,7 +47,10 @@ def evolve(state: RunState, event: ev.Event, at: int) -> None:
 
 def _move(state: RunState, event: Any) -> StepState:
     """Take the event's step along the transition table."""
-    step = state.steps[event.path]
+    try:
+        step = state.steps[event.path]
+    except KeyError:
+        step = state.undos[event.path]
     status = step.status
     to = TABLE[type(event)].get(status)
     if to is None:
@@ -121,6 +127,17 @@ def _run_unpaused(state: RunState, event: ev.RunUnpaused) -> None:
 def _run_cancelling(state: RunState, event: ev.RunCancelling) -> None:
     state.cancelling = True
     state.paused = False
+    state.undo_after = state.undo_after or event.compensate
+
+
+def _compensation_started(state: RunState, event: ev.CompensationStarted) -> None:
+    begin(state, event)
+
+
+def _compensation_ended(state: RunState, event: ev.CompensationEnded) -> None:
+    if state.undoing is None:
+        raise InternalError("a compensation ends that has not begun")
+    end(state, state.undoing)
 
 
 def _run_ended(state: RunState, event: ev.RunEnded) -> None:
@@ -129,45 +146,7 @@ def _run_ended(state: RunState, event: ev.RunEnded) -> None:
     state.error = event.error
     state.outputs = _stored(event.outputs, event.blob)
     state.answer = event.answer
-    state.fresh.clear()
-    state.timers.clear()
-    state.listeners.clear()
-    state.heard.clear()
-    state.listening = 0
-    void_all(state)
-    repairs.run_ended(state)
-    decisions.run_ended(state)
-    state.parked.clear()
-    state.ready.clear()
-    state.closing.clear()
-    if state.settled < state.total:
-        for step in state.steps.values():
-            step.watchers = None
-            if step.outcome is None and not _in_doubt(step):
-                _cut_off(state, step)
-
-
-def _in_doubt(step: StepState) -> bool:
-    """It is, or it failed and a fallback that is decides what it comes to."""
-    while step.status is StepStatus.FAILED and step.node.fallback >= 0 and step.owner is None:
-        step = step.scope.steps[step.node.fallback]
-    return step.status is StepStatus.IN_DOUBT
-
-
-def _cut_off(state: RunState, step: StepState) -> None:
-    """The run ended before the step did; one that failed was waiting for its fallback."""
-    state.settled += 1
-    if step.owner is None:
-        step.scope.open -= 1
-    else:
-        step.owner.open -= 1
-    if step.status in SETTLED:
-        step.outcome = Outcome.FAILED
-        return
-    step.status = StepStatus.CANCELLED
-    step.outcome = Outcome.CANCELLED
-    step.ended_at = state.at
-    step.ended_seq = state.seq
+    stop_all(state)
 
 
 # --- steps
@@ -209,7 +188,7 @@ def _round_ended(state: RunState, event: ev.RoundEnded) -> None:
     step = _move(state, event)
     value: Stored = event.blob or bytes(event.result)
     loop = step.node.step.loop
-    keep_all = loop is not None and loop.collect == "all"
+    keep_all = loop is not None and (loop.collect == "all" or step.node.undo is not None)
     if step.rounds is None or not keep_all:
         step.rounds = [value]
     else:
@@ -228,6 +207,8 @@ def _step_failed(state: RunState, event: ev.StepFailed) -> None:
     step.ended_seq = state.seq
     step.held = event.held
     repairs.step_failed(state, step, event)
+    if event.result is not ev.NONE or event.blob is not None:
+        state.unfit[step.path] = event.blob or bytes(event.result)
     if not event.held:
         settle(state, step, Outcome.FAILED if step.required else Outcome.ABSENT)
 
@@ -346,6 +327,7 @@ def _step_expanded(state: RunState, event: ev.StepExpanded) -> None:
         item.index = index
         item.generation = event.generation
         item.missed = step.missed
+        item.troubled = step.troubled
         if state.retired:
             item.starts = state.retired.pop(item.path, 0)
         step.items.append(item)
@@ -400,12 +382,14 @@ def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
             decisions.question_answered(state, event)
         case "tool_changed":
             state.accepted_tools.update(asked.tools)
+        case "in_doubt" if event.answer != "retry" and asked.path in state.steps:
+            doubt_settled(state, state.steps[asked.path], done=event.answer == "done")
         case _:
             pass  # what follows for the step is an event of its own
 
 
 def _approve(state: RunState, asked: ev.QuestionAsked, event: ev.QuestionAnswered) -> None:
-    step = state.steps[asked.path]
+    step = state.call_at(asked.path)
     step.approved = asked.binding
     step.given = _stored(event.result, event.blob)
     step.awaits = ""
@@ -429,6 +413,8 @@ HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.RunPaused: _run_paused,
     ev.RunUnpaused: _run_unpaused,
     ev.RunCancelling: _run_cancelling,
+    ev.CompensationStarted: _compensation_started,
+    ev.CompensationEnded: _compensation_ended,
     ev.RunEnded: _run_ended,
     ev.StepStarted: _step_started,
     ev.StepSucceeded: _step_succeeded,

@@ -12,24 +12,24 @@ from kedge.flow.turn import Turn
 from kedge.flow.words import Failure
 
 
-def fail(turn: Turn, step: StepState, failure: Failure) -> None:
-    """`step` has failed for good."""
+def fail(turn: Turn, step: StepState, failure: Failure, raw: bytes = b"") -> None:
+    """`step` has failed for good. `raw`: what its call gave, if that was no good."""
     state = turn.state
-    ending = state.cancelling or bool(state.stopped_by)
+    unfit, blob = turn.store(raw) if raw and step.node.undo is not None else (ev.NONE, None)
     severity = failure_severity(step, failure)
-    grave = not ending and is_grave(state, severity)
+    grave = not state.ending and is_grave(state, severity)
     repair = grave and bool(state.settings.repair)
     decide = grave and not repair and state.decides > 0
     asks = first(step).node.step.on_error == "ask"
-    if ending or step.owner is not None or step.node.fallback >= 0 or not (repair or decide or asks):
-        turn.emit(ev.StepFailed(path=step.path, error=failure, severity=severity))
-        return
+    apart = state.ending or step.owner is not None or step.node.fallback >= 0
+    held = not apart and (repair or decide or asks)
     turn.emit(
         ev.StepFailed(
-            path=step.path, error=failure, held=True, repair=repair, decide=decide, severity=severity
+            path=step.path, error=failure, held=held, repair=held and repair, decide=held and decide,
+            severity=severity, result=unfit, blob=blob,
         )
-    )
-    if not (repair or decide):
+    )  # fmt: skip
+    if held and not (repair or decide):
         ask_what_to_do(turn, step, failure.message)
 
 

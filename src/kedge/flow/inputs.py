@@ -62,6 +62,8 @@ class Resumed(msgspec.Struct, gc=False):
     retry_failed: bool = False
     changed_tools: Mapping[str, str] = {}
     """Tools to ask about, with the hash of what they are now."""
+    undo: bool = False
+    """It has ended, and what it did is to be undone."""
 
 
 class Salvaged(msgspec.Struct, gc=False):

@@ -9,8 +9,9 @@ import msgspec
 
 from kedge.base.codec import decode, encode
 from kedge.base.errors import InternalError
+from kedge.flow.compensation import has_result
 from kedge.flow.render import Hole
-from kedge.flow.state import RunState, ScopeState, StepState, Stored
+from kedge.flow.state import RunState, ScopeState, StepState, Stored, Undo
 from kedge.flow.words import Outcome
 from kedge.plan.expr import Absent, Expression, Template
 
@@ -32,7 +33,7 @@ def result_bytes(state: RunState, step: StepState) -> bytes:
         return bytes_of(state, step.result)
     if step.items is not None:
         return b"[" + b",".join(result_bytes(state, item) for item in step.items) + b"]"
-    if step.inner is not None and step.outcome is not Outcome.ABSENT:
+    if step.inner is not None and (step.outcome is not Outcome.ABSENT or has_result(step)):
         return scope_bytes(state, step.inner)
     return b"null"
 
@@ -68,7 +69,7 @@ def resolver(
                 return state.plan.goal
             case "results":
                 return _results(state, step)
-            case "result" if result is not None:
+            case "result" | node.id if result is not None:
                 return decode(result)
             case "item" | "index":
                 return _item(state, step, name)
@@ -180,9 +181,9 @@ def render_args(state: RunState, step: StepState) -> bytes:
     args = step.node.args
     if args.constant is not None:
         return args.constant
-    if step.node.holes is not None:
+    if step.node.holes is not None and not step.troubled:
         # The hot path: every hole is the result of a step of this scope, done and inline. A step has
-        # such a result only once it is done.
+        # such a result only once it is done; what is taken back has one too, and troubles whoever reads it.
         steps = step.scope.steps
         out: list[bytes] = []
         for index, piece in zip(step.node.holes, args.pieces, strict=False):
@@ -193,4 +194,63 @@ def render_args(state: RunState, step: StepState) -> bytes:
         else:
             out.append(args.pieces[-1])
             return b"".join(out)
+    if isinstance(step, Undo):
+        return render_undo(state, step)
     return args.fill(lambda hole: fill_hole(state, step, hole))
+
+
+# --- what undoes a step
+
+
+def render_undo(state: RunState, undo: Undo) -> bytes:
+    """The arguments of a call that undoes a step: what the step saw is seen again, and its result."""
+    step, resolve = undo.target, undo_resolver(state, undo)
+
+    def fill(hole: Hole) -> bytes:
+        if step.node.join != "all":
+            return _with_nulls(hole, resolve)
+        return encode(resolve(hole) if isinstance(hole, str) else hole.render(resolve))
+
+    return undo.node.args.fill(fill)
+
+
+def undo_resolver(state: RunState, undo: Undo) -> Callable[[str], Any]:
+    """How names resolve in `compensate`. What is taken back is still known there."""
+    step = undo.target
+    plain = resolver(state, step, result=_gave(state, undo))
+
+    def resolve(name: str) -> Any:
+        if name in step.node.places:
+            dep = step.needed(name)
+            if has_result(dep) and (step.missed is None or name not in step.missed):
+                return decode(result_bytes(state, dep))
+        elif name == "results":
+            names = [one for one in step.node.places if has_result(step.needed(one))]
+            found = {one: resolve(one) for one in names}
+            return found[names[0]] if len(names) == len(step.node.places) == 1 else found
+        elif name == "loop" and undo.round >= 0:
+            before = _round(state, step, undo.round - 1) if undo.round else b"null"
+            return {"index": undo.round, "previous": decode(before)}
+        return plain(name)
+
+    return resolve
+
+
+def _gave(state: RunState, undo: Undo) -> bytes:
+    """What the call gave that is to be undone."""
+    step = undo.target
+    return _round(state, step, undo.round) if undo.round >= 0 else _last(state, step)
+
+
+def _round(state: RunState, step: StepState, number: int) -> bytes:
+    rounds = step.rounds or []
+    if number < len(rounds):
+        return bytes_of(state, rounds[number])
+    loop = step.node.step.loop
+    raw = _last(state, step)
+    return encode(decode(raw)[-1]) if loop and loop.collect == "all" and step.result is not None else raw
+
+
+def _last(state: RunState, step: StepState) -> bytes:
+    stored = step.result if step.result is not None else state.unfit.get(step.path)
+    return bytes_of(state, stored) if stored is not None else b"null"

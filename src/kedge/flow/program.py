@@ -20,6 +20,10 @@ from kedge.plan.tools import EFFECTS, Catalog, Effect, ToolSpec
 
 NOT_STEPS = frozenset({"goal", "context", "inputs", "results", "result", "item", "index", "loop", "secret"})
 NO_RETRY = Retry()
+UNDO_RETRY = Retry(attempts=5)
+"""What undoes a step is tried more than once: if it fails for good, an effect stays."""
+UNDO_RANK = -1
+"""It goes before all steps that are ready."""
 Place = tuple[int, int]
 """(scopes outward, index there)."""
 
@@ -58,6 +62,7 @@ class Node:
         "spec",
         "step",
         "tested",
+        "undo",
         "until",
         "weight_s",
         "when",
@@ -70,6 +75,8 @@ class Node:
         self.fallback = -1
         self.fallback_for = -1
         self.rank = 0
+        self.undo: Node | None = None
+        """What undoes it, as a call."""
         self.fill(step, spec)
 
     def fill(self, step: Step, spec: ToolSpec | None) -> None:
@@ -129,6 +136,8 @@ class Node:
     def names(self) -> Iterable[str]:
         """Steps that this one refers to, in its own words."""
         found = dict.fromkeys(self.step.after) | self.reads()
+        if self.undo is not None:
+            found |= dict.fromkeys(self.undo.args.names)
         apart = (self.id, self.step.fallback_for)  # itself, and what it waits for in its own way
         return [name for name in found if name not in NOT_STEPS and name not in apart]
 
@@ -211,7 +220,9 @@ class Program:
     @property
     def tools(self) -> set[str]:
         """Names of the tools that the plan calls."""
-        return {node.step.tool for node in self.nodes if node.step.tool and not node.is_sleep}
+        nodes = self.nodes
+        undos = {node.undo.step.tool for node in nodes if node.undo is not None and node.undo.step.tool}
+        return undos | {node.step.tool for node in nodes if node.step.tool and not node.is_sleep}
 
     def node(self, step: Step, effects: Mapping[str, Effect]) -> Node:
         """A node for a step that comes later, with those inside it."""
@@ -223,6 +234,7 @@ class Program:
         """The node stands for this step from now on; those inside it stay."""
         node.fill(step, self._spec(step))
         _strengthen(node, effects)
+        node.undo = undo_of(step, self.catalog, effects)
 
     def _spec(self, step: Step) -> ToolSpec | None:
         return self.catalog.get(step.tool) if step.tool else None
@@ -267,6 +279,8 @@ def compile_plan(plan: Plan, catalog: Catalog, effects: Mapping[str, Effect] | N
             node = Node(step, index, catalog.get(step.tool) if step.tool else None)
             if effects:
                 _strengthen(node, effects)
+            if step.compensate is not None:
+                node.undo = undo_of(step, catalog, effects or {})
             scope.nodes.append(node)
             scope.by_id[step.id] = index
             if step.steps is not None:
@@ -277,6 +291,19 @@ def compile_plan(plan: Plan, catalog: Catalog, effects: Mapping[str, Effect] | N
     program = Program(plan, root, catalog)
     program.weigh()
     return program
+
+
+def undo_of(step: Step, catalog: Catalog, effects: Mapping[str, Effect]) -> Node | None:
+    """The call that undoes a step, as a step of its own; None if nothing does."""
+    call = step.compensate
+    if call is None:
+        return None
+    spec = catalog.get(call.tool)
+    retry = UNDO_RETRY if spec is None or spec.retry is None else spec.retry
+    node = Node(Step(id=step.id, tool=call.tool, args=call.args, retry=retry), -1, spec)
+    node.rank = UNDO_RANK
+    _strengthen(node, effects)
+    return node
 
 
 def _strengthen(node: Node, effects: Mapping[str, Effect]) -> None:

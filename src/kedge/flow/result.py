@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from kedge.base.codec import decode
+from kedge.flow.compensation import not_undone, undone
 from kedge.flow.critical import critical_path
 from kedge.flow.estimates import Estimates, estimates
 from kedge.flow.feedback import Feedbacks
@@ -18,6 +19,8 @@ from kedge.flow.stretches import spent_ms, stretches
 from kedge.flow.suggestions import Suggestion, useful_first
 from kedge.flow.usage import Usage
 from kedge.flow.words import Failure, Outcome, RunStatus, StepStatus
+
+_HAVE_RESULTS = (StepStatus.DONE, StepStatus.COMPENSATED)
 
 
 def _when(ms: int) -> datetime | None:
@@ -39,6 +42,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Stopped, or never begun, because the run was cancelled."""
     in_doubt: int
     """May have had their effect: somebody has to say."""
+    compensated: int = 0
+    """Done, and undone again."""
     attempts: int
     """Attempts of all kinds, first ones included."""
     tool_calls: int
@@ -82,7 +87,7 @@ class StepResult(msgspec.Struct, eq=False):
         step = self._step
         if type(step.result) is bytes:
             return decode(step.result)
-        if step.status is not StepStatus.DONE and step.stand_in is None:
+        if step.status not in _HAVE_RESULTS and step.stand_in is None:
             return None
         return decode(result_bytes(self._state, step))
 
@@ -224,6 +229,16 @@ class RunResult:
         return {id_: q.asked for id_, q in self.state.questions.items() if q.open}
 
     @property
+    def undone(self) -> tuple[str, ...]:
+        """Paths of the steps of which all that they did is undone, the first one first."""
+        return tuple(undone(self.state))
+
+    @property
+    def not_undone(self) -> dict[str, str]:
+        """Paths of the steps that were to be undone and are not, and why."""
+        return not_undone(self.state)
+
+    @property
     def suggestions(self) -> list[Suggestion]:
         """What could be better the next time, the most useful first; also if all went well."""
         return useful_first(one for record in self.feedback.values() for one in record.suggestions)
@@ -306,6 +321,7 @@ class RunResult:
             skipped=tally[StepStatus.SKIPPED],
             cancelled=tally[StepStatus.CANCELLED],
             in_doubt=tally[StepStatus.IN_DOUBT],
+            compensated=tally[StepStatus.COMPENSATED],
             attempts=attempts,
             tool_calls=self.state.calls,
         )
@@ -314,10 +330,12 @@ class RunResult:
         """One paragraph for people."""
         counts = self.counts
         parts = [f"{counts.done} of {counts.total} steps done"]
-        for name in ("failed", "skipped", "cancelled", "in_doubt"):
+        for name in ("failed", "skipped", "cancelled", "in_doubt", "compensated"):
             number = getattr(counts, name)
             if number:
                 parts.append(f"{number} {name.replace('_', ' ')}")
+        if kept := len(self.not_undone):
+            parts.append(f"{kept} not undone")
         text = f"{self.status}: {', '.join(parts)} in {self.seconds:.1f} s"
         if self.parallel_efficiency >= 0.005:  # less would be shown as 0 %
             text += f", parallel efficiency {self.parallel_efficiency:.0%}"

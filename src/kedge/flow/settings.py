@@ -11,6 +11,8 @@ from kedge.flow.decision import AGENT_DEFAULTS, DECIDE_AT, AgentDefault, DecideA
 
 Ask = Literal["never", "effects", "every_step"]
 ASKS: tuple[Ask, ...] = get_args(Ask)
+Undo = Literal["never", "failure"]
+UNDOS: tuple[Undo, ...] = get_args(Undo)
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -30,6 +32,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """How long its answer is waited for."""
     agent_default: AgentDefault = "go_on"
     """What follows if there is none: the run goes on as if there were no agent, or a person is asked."""
+    undo: Undo = "never"
+    """When what it did is undone by itself: never, or when it fails."""
     quality_threshold: float = 0.7
     """A result of less quality counts as not good, where its step does not say itself what is good enough."""
 
@@ -57,6 +61,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 f"repair is true, false or left out, not {self.repair!r}",
                 code="setting_value", where="repair",
             )  # fmt: skip
+        if self.undo not in UNDOS:
+            raise BadInput(f"{self.undo!r} is no time to undo", code="undo", where="undo", allowed=UNDOS)
         given = self.quality_threshold
         if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
             raise BadInput(

@@ -10,7 +10,8 @@ from heapq import heapify, heappush
 
 from kedge.flow.questions import void
 from kedge.flow.repairs import release
-from kedge.flow.state import RunState, StepState
+from kedge.flow.state import RunState, StepState, Undo
+from kedge.flow.unwind import settled as undo_settled
 from kedge.flow.words import Outcome, StepStatus
 
 _DONE = Outcome.DONE
@@ -83,6 +84,9 @@ def has_any(step: StepState) -> bool:
 
 def count_settled(state: RunState, step: StepState, outcome: Outcome) -> None:
     """Settle without telling anybody but the list or scope that the step is in."""
+    if isinstance(step, Undo):
+        undo_settled(state, step, outcome)
+        return
     step.outcome = outcome
     state.settled += 1
     owner = step.owner

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from kedge.base.codec import decode
 from kedge.base.errors import InternalError, NotFound
 from kedge.base.limits import DEFAULT_LIMITS, Limits
 from kedge.flow.conversation import Appended, Merged, Message
 from kedge.flow.decision import AgentDecision, Point
-from kedge.flow.events import QuestionAsked, Raw, ToolMark
+from kedge.flow.events import CompensationStarted, QuestionAsked, Raw, RunEnded, ToolMark
 from kedge.flow.program import Node, Program, Scope
+from kedge.flow.records import Span, Version
 from kedge.flow.settings import RunSettings
 from kedge.flow.trouble import Repair, Trouble
 from kedge.flow.usage import Told, Usage
@@ -28,21 +29,6 @@ from kedge.plan.model import Approval, Plan
 
 Stored = bytes | Blob
 """A value: its canonical bytes, or the name of them."""
-
-
-class Span:
-    """One attempt or round, as it was: for timelines and accounts."""
-
-    __slots__ = ("attempt", "end", "final", "iteration", "outcome", "start")
-
-    def __init__(self, start: int, end: int, attempt: int, iteration: int, outcome: str) -> None:
-        self.start = start
-        self.end = end
-        self.attempt = attempt
-        self.iteration = iteration
-        self.outcome = outcome
-        self.final = False
-        """The step ended with it, and began anew when the run was taken up after its end."""
 
 
 def _no_blobs(sha: str) -> bytes:
@@ -160,6 +146,63 @@ class StepState:
         return scope.steps[index]
 
 
+UNDO = ".undo"
+"""How the path of a call ends that undoes a step."""
+
+
+class Undo(StepState):
+    """A call that undoes what a step did: all of it, or one round of its loop."""
+
+    __slots__ = ("round", "target")
+
+    def __init__(self, target: StepState, node: Node, round_: int) -> None:
+        super().__init__(node, undo_path(target, round_), target.scope, 0)
+        self.owner = self.target = target
+        self.round = round_
+        """Number of the round; -1 where there is no loop."""
+        self.generation = target.generation
+
+
+def undo_path(target: StepState, round_: int) -> str:
+    """What the call is known by that undoes a step."""
+    return f"{target.path}#{round_}{UNDO}" if round_ >= 0 else target.path + UNDO
+
+
+class Undoing:
+    """A compensation: what is to be undone, and how far that is."""
+
+    def __init__(self, started: CompensationStarted) -> None:
+        self.started = started
+        self.alone = False
+        """Nothing else is to be done in the run: it ends with it."""
+        self.over = False
+        """Nothing is left to undo."""
+        self.told = False
+        """And that is in the log."""
+        self.ends = RunEnded(status=RunStatus.FAILED)
+        """How the run ends, if it ends with it."""
+        self.wanted: set[StepState] | None = None
+        """What is to be undone; None: everything."""
+        self.waits: dict[StepState, int] = {}
+        """For each step, how many must be undone before it has its turn."""
+        self.frees: dict[StepState, list[StepState]] = {}
+        """For each step, those that wait for it."""
+        self.open = 0
+        """Steps of which something may be left to undo."""
+        self.left: dict[StepState, int] = {}
+        """For composites and foreach steps that have their turn, the same."""
+        self.turns: dict[StepState, list[list[StepState]]] = {}
+        """For those, the rounds still to come."""
+        self.rounds: dict[StepState, list[int]] = {}
+        """For steps that are being undone, the rounds still to come."""
+        self.doubts: set[StepState] = set()
+        """Steps that may have something to undo: somebody has to say."""
+        self.undone: set[StepState] = set()
+        """Those of which everything is undone; groups count."""
+        self.kept: set[StepState] = set()
+        """Those of which something is not."""
+
+
 class ScopeState:
     """One running instance of a scope."""
 
@@ -178,20 +221,6 @@ class ScopeState:
         """Another attempt took its place: its steps are no part of the run any more, only of its story."""
         self.waited_ms = 0
         """How long the round or attempt was waited for: a delay or a backoff."""
-
-
-class Version(NamedTuple):
-    """A plan that the run has followed."""
-
-    number: int
-    plan: Plan
-    id: str
-    """The plan's content hash."""
-    at: int
-    seq: int
-    cause: str
-    by: str
-    why: str
 
 
 class Question:
@@ -295,21 +324,15 @@ class RunState:
         self.heard: list[str] = []
         """Signals for which there is both, something that came and somebody who waits."""
         self.discoveries: list[tuple[str, str, str]] = []
-        self.troubles: list[Trouble] = []
-        """All there has been, whether it led to a repair or not."""
-        self.unmended: list[Trouble] = []
-        """What the next repair is for."""
-        self.repairs: list[Repair] = []
-        """Every repair so far."""
-        self.repair: Repair | None = None
-        """The one that is open."""
-        self.fingerprints: dict[str, None] = {}
-        """What was repaired before: the remaining plan and its trouble, as hashes."""
-        self.guarded: dict[str, Approval] = {}
-        """Approvals of steps that were taken out of the plan."""
-        self.needs: dict[str, None] = {}
-        """What it was said to take, each of which is mended once."""
-        self._begin_decisions()
+        self._begin_advice()
+        self.undo_after = False
+        """Once what runs is stopped, what was done is to be undone."""
+        self.undoing: Undoing | None = None
+        """The compensation under way, or the last one there was."""
+        self.undos: dict[str, Undo] = {}
+        """Calls that undo steps, by path. They are none of the plan's steps, and count as none."""
+        self.unfit: dict[str, Stored] = {}
+        """What calls gave that was no good, of steps that something undoes."""
         self.told: dict[str, Told] = {}
         """By path, what the log says of a step's work: how good its result is, what its calls used."""
         self.usage = Usage()
@@ -329,8 +352,22 @@ class RunState:
         self.order = 0
         """Tie-breaker of the heaps: first come, first served."""
 
-    def _begin_decisions(self) -> None:
-        """What agents decide, and what was said."""
+    def _begin_advice(self) -> None:
+        """What planners mend and agents decide, and what was said."""
+        self.troubles: list[Trouble] = []
+        """All there has been, whether it led to a repair or not."""
+        self.unmended: list[Trouble] = []
+        """What the next repair is for."""
+        self.repairs: list[Repair] = []
+        """Every repair so far."""
+        self.repair: Repair | None = None
+        """The one that is open."""
+        self.fingerprints: dict[str, None] = {}
+        """What was repaired before: the remaining plan and its trouble, as hashes."""
+        self.guarded: dict[str, Approval] = {}
+        """Approvals of steps that were taken out of the plan."""
+        self.needs: dict[str, None] = {}
+        """What it was said to take, each of which is mended once."""
         self.decides = 0
         """How often the agent is asked: the place of the setting `decide_at` among its words."""
         self.points: list[Point] = []
@@ -386,13 +423,28 @@ class RunState:
             return self.end
         if self.cancelling:
             return RunStatus.CANCELLING
+        moving = RunStatus.COMPENSATING if self.compensating else RunStatus.RUNNING
         if self.running:
-            return RunStatus.PAUSED if self.paused else RunStatus.RUNNING
+            return RunStatus.PAUSED if self.paused else moving
         if self.paused:
             return RunStatus.PAUSED
         if self.blocked_by or ((self.open_questions or self.listening) and not self._can_move()):
             return RunStatus.WAITING
-        return RunStatus.RUNNING
+        return moving
+
+    @property
+    def compensating(self) -> bool:
+        """All that is left to do is to undo what was done."""
+        return self.end is None and self.undoing is not None and self.undoing.alone
+
+    @property
+    def ending(self) -> bool:
+        """Nothing of its plan begins any more."""
+        return self.cancelling or bool(self.stopped_by) or self.compensating
+
+    def call_at(self, path: str) -> StepState:
+        """The step of a path, or the call that undoes one."""
+        return self.steps[path] if path in self.steps else self.undos[path]
 
     def _can_move(self) -> bool:
         """Looks at the steps themselves: a state folded from its log holds some that have moved on."""
@@ -407,8 +459,8 @@ class RunState:
 
     def is_over(self, owner: StepState | None) -> bool:
         """All in `owner` (None: in the run) is settled; what it comes to is to be said."""
-        if owner is None:
-            return self.root.open == 0
+        if owner is None:  # it does not end before what is being undone is
+            return self.root.open == 0 and (self.undoing is None or self.undoing.told)
         if owner.status is not StepStatus.RUNNING:
             return False
         if owner.items is not None:

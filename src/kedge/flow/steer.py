@@ -20,6 +20,7 @@ from kedge.flow.conversation import MARK, MESSAGE, NAMES, NOTES_BYTES
 from kedge.flow.state import RunState, StepState
 from kedge.flow.trouble import DEMANDED, Trouble, of_need
 from kedge.flow.turn import Turn
+from kedge.flow.undoing import compensate, refuse_meanwhile, rolled_back_undone
 from kedge.flow.words import Outcome, StepStatus
 from kedge.plan.findings import invalid
 from kedge.plan.nearest import nearest
@@ -37,11 +38,8 @@ def steer(turn: Turn, command: cmd.Command) -> None:
         return
     word = str(type(command).__struct_config__.tag)
     try:
-        if state.end is not None:
-            raise Refused(
-                f"the run has ended ({state.end})", code="run_ended", where=f"run {state.run_id}",
-                remedy="fork it, or start another run",
-            )  # fmt: skip
+        if state.end is not None or state.compensating:
+            refuse_meanwhile(state, command)
         if command.role != "person":
             refuse_agent(state, command)
         act = _RULES[type(command)](state, command)
@@ -109,9 +107,11 @@ def _unpause(state: RunState, given: cmd.Unpause) -> Act:
 
 
 def _cancel(state: RunState, given: cmd.Cancel) -> Act:
-    if state.cancelling:
+    if state.cancelling and (state.undo_after or not given.compensate):
         return _nothing
-    return _emits(ev.RunCancelling(by=given.by, reason=given.reason))
+    if state.compensating and given.compensate:
+        return _nothing
+    return _emits(ev.RunCancelling(by=given.by, reason=given.reason, compensate=given.compensate))
 
 
 SIGNALS_MAX = 10_000
@@ -274,6 +274,8 @@ def _prioritise(state: RunState, given: cmd.Prioritise) -> Act:
 def _rollback(state: RunState, given: cmd.Rollback) -> Act:
     wanted = next((one.plan for one in state.versions if one.number == given.version), state.plan)
     _insist_on_person(state, given, between(state.plan, wanted))
+    if given.compensate:
+        return rolled_back_undone(state, given)
     return rolled_back(state, given.version, given.why, given.by)
 
 
@@ -281,6 +283,7 @@ _RULES: dict[type[cmd.Order], Callable[[RunState, Any], Act]] = {
     cmd.Pause: _pause,
     cmd.Unpause: _unpause,
     cmd.Cancel: _cancel,
+    cmd.Compensate: compensate,
     cmd.Answer: answer,
     cmd.Inject: _inject,
     cmd.Remove: _remove,

@@ -38,6 +38,8 @@ class RunStatus(StrEnum):
     """Only a person or a signal can move it."""
     PAUSED = "paused"
     CANCELLING = "cancelling"
+    COMPENSATING = "compensating"
+    """All that is left to do is to undo what it did."""
     DONE = "done"
     FAILED = "failed"
     EMPTY = "empty"

@@ -233,7 +233,6 @@ LATER_FIELDS = (
     "goal",
     "role",
     "use",
-    "compensate",
     "speculate",
 )
 """Fields of the language that parse and are checked, and that no engine acts on yet."""

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kedge.flow.compensation import TAKEN_BACK, rounds_left, users_of
 from kedge.flow.events import AnyEvent, QuestionAsked, StepExpanded, StepInterrupted, StepStarted, StepWaiting
 from kedge.flow.repairs import is_mended
-from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.state import RunState, ScopeState, StepState, Undo
 from kedge.flow.words import Outcome, StepStatus
 
 _SETTLED_AS = {
-    StepStatus.DONE: {Outcome.DONE},
+    StepStatus.DONE: {Outcome.DONE, Outcome.ABSENT},  # absent: taken back, and not undone yet or not at all
+    StepStatus.COMPENSATED: {Outcome.ABSENT},
     StepStatus.SKIPPED: {Outcome.ABSENT, Outcome.FAILED},
     StepStatus.CANCELLED: {Outcome.CANCELLED, Outcome.ABSENT},  # absent: stopped because the plan changed
     StepStatus.FAILED: {None, Outcome.FAILED, Outcome.ABSENT, Outcome.DONE},  # None: its fallback is on
@@ -26,7 +28,8 @@ _SETTLED_AS = {
 def check_laws(state: RunState) -> None:
     """AssertionError with the broken law, if one is."""
     steps = state.steps
-    _same("running", state.running, sum(s.status is StepStatus.RUNNING and s.is_call for s in steps.values()))
+    calls = (*steps.values(), *state.undos.values())
+    _same("running", state.running, sum(s.status is StepStatus.RUNNING and s.is_call for s in calls))
     _same("total", state.total, len(steps))
     _same("settled", state.settled, sum(s.outcome is not None for s in steps.values()))
     _same("done", state.done, sum(s.status is StepStatus.DONE for s in steps.values()))
@@ -43,6 +46,9 @@ def check_laws(state: RunState) -> None:
         allowed = _SETTLED_AS.get(step.status, {None})
         if step.outcome not in allowed:
             raise AssertionError(f"{path} is {step.status} and counts as {step.outcome}")
+        if step.status is StepStatus.DONE and step.outcome is Outcome.ABSENT and step.reason != TAKEN_BACK:
+            raise AssertionError(f"{path} is done and counts as absent")
+    _check_undos(state)
     listening = [s for s in steps.values() if s.status is StepStatus.WAITING and s.awaits == "signal"]
     _same("listening", state.listening, len(listening))
     for scope in _live_scopes(state.root):
@@ -57,11 +63,10 @@ def check_laws(state: RunState) -> None:
 def check_moves(state: RunState) -> None:
     """AssertionError if something stands still and nobody will ever move it. Holds after each turn."""
     asked = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "in_doubt"]
-    in_doubt = [s.path for s in state.steps.values() if s.status is StepStatus.IN_DOUBT]
+    calls = (*state.steps.values(), *state.undos.values())
+    in_doubt = [s.path for s in calls if s.status is StepStatus.IN_DOUBT]
     _same("in doubt", sorted(asked), sorted(in_doubt))
-    waits = [
-        s.path for s in state.steps.values() if s.status is StepStatus.WAITING and s.awaits == "approval"
-    ]
+    waits = [s.path for s in calls if s.status is StepStatus.WAITING and s.awaits == "approval"]
     approvals = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "approval"]
     _same("to be approved", sorted(approvals), sorted(waits))
     held = [s.path for s in state.steps.values() if s.held and s.outcome is None]
@@ -81,9 +86,43 @@ def check_moves(state: RunState) -> None:
         return
     if state.repair is not None and state.repair.asked:
         return
-    waiting = [s.path for s in state.steps.values() if s.status is StepStatus.WAITING]
+    waiting = [s.path for s in calls if s.status is StepStatus.WAITING]
     if not waiting and not state.parked:
         raise AssertionError(f"nothing moves and nobody is asked: {_unsettled(state)}")
+
+
+def _check_undos(state: RunState) -> None:
+    """A step is undone before what it used, and nothing is undone that was not done."""
+    undoing = state.undoing
+    in_frontier, timed = set(frontier(state)), {step.path for _, _, step in state.timers}
+    for path, undo in state.undos.items():
+        _same("path", path, undo.path)
+        if undo.status is StepStatus.READY and state.end is None and path not in in_frontier:
+            raise AssertionError(f"{path} is ready and will never be started")
+        if undo.status is StepStatus.WAITING and undo.wake_at and path not in in_frontier | timed:
+            raise AssertionError(f"{path} waits for no time")
+    if undoing is None or undoing.told:
+        return
+    _same("over", undoing.over, not undoing.open)
+    if undoing.over:
+        return
+    under_way = [u for u in state.undos.values() if u.outcome is None]
+    if not under_way and not undoing.doubts and state.end is None:
+        raise AssertionError("the compensation is not over, and nothing of it is under way")
+
+
+def check_undone_before_used(state: RunState, undo: Undo) -> None:
+    """AssertionError if a step is about to be undone of which something that used it is not."""
+    alone = state.undoing is not None and state.undoing.alone
+    for step in users_of(state).get(undo.target, ()):
+        began_later = not alone and step.reason != TAKEN_BACK  # so it did not use it
+        if rounds_left(state, step) and not _gave_up(state, step) and not began_later:
+            raise AssertionError(f"{undo.path} begins before {step.path} is undone, which used it")
+
+
+def _gave_up(state: RunState, step: StepState) -> bool:
+    undos = [undo for undo in state.undos.values() if undo.target is step]
+    return any(undo.status is StepStatus.FAILED for undo in undos)
 
 
 def _unsettled(state: RunState) -> str:
@@ -149,12 +188,14 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
     Left out is what is no part of the fold: the order among equals, and whether the scheduler has
     looked at a step that it could not start yet.
     """
-    closing = {owner.path if owner else "" for owner in state.closing if state.is_over(owner)}
+    seen = [] if state.ending else state.closing  # then nobody looks at them any more
+    closing = {owner.path if owner else "" for owner in seen if state.is_over(owner)}
     own = (
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
         "extended doubted open_questions blocked_by listening running calls retries total settled done "
         "retired discoveries status troubles unmended repairs repair fingerprints needs guarded "
-        "decides points deciding decision decisions messages notes positions"
+        "decides points deciding decision decisions messages notes positions "
+        "undo_after unfit"
     )
     return {
         "run": {name: getattr(state, name) for name in own.split()},
@@ -162,6 +203,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
             id_: (q.asked, q.asked_at, q.answer, q.answered_at, q.by) for id_, q in state.questions.items()
         },
         "root": _picture_scope(state.root),
+        "undos": {path: _picture_step(undo, now_ms) for path, undo in state.undos.items()},
+        "undoing": _picture_undoing(state),
         "signals": {name: list(kept) for name, kept in state.signals.items()},
         "commands": dict(state.commands),
         "told": {path: (told.quality, told.usage) for path, told in state.told.items()},
@@ -192,6 +235,20 @@ def _picture_scope(scope: ScopeState | None) -> Any:
     )
 
 
+def _picture_undoing(state: RunState) -> Any:
+    undoing = state.undoing
+    if undoing is None:
+        return None
+    return (
+        undoing.started, undoing.alone, undoing.over, undoing.told, undoing.ends, undoing.open,
+        {step.path: count for step, count in undoing.waits.items()},
+        {step.path: rounds for step, rounds in undoing.rounds.items()},
+        sorted(step.path for step in undoing.doubts),
+        sorted(step.path for step in undoing.undone),
+        sorted(step.path for step in undoing.kept),
+    )  # fmt: skip
+
+
 def _picture_step(step: StepState, now_ms: int) -> dict[str, Any]:
     own = (
         "path status outcome starts attempt iteration generation result error reason because ready_at "
@@ -213,7 +270,10 @@ def _picture_step(step: StepState, now_ms: int) -> dict[str, Any]:
 def check_event(state: RunState, event: AnyEvent) -> None:
     """AssertionError if this event must not happen to a run that stands so."""
     path = getattr(event, "path", "")
-    step = state.steps.get(path)
+    undo = state.undos.get(path)
+    if undo is not None and isinstance(event, StepStarted):
+        check_undone_before_used(state, undo)
+    step = state.steps.get(path) or undo
     if step is None:
         return
     if isinstance(event, QuestionAsked) and (id_ := state.asked_about.get(path)) is not None:

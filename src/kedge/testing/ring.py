@@ -116,7 +116,7 @@ class Seen:
         ]
 
     def step(self, path: str) -> StepState:
-        return self.state.steps[path]
+        return self.state.call_at(path)
 
     def status(self, path: str = "") -> str:
         """Where a step stands; without a path: where the run does."""
@@ -295,7 +295,7 @@ class Ring(Seen):
     # --- inside
 
     def _starts(self, path: str, starts: int | None) -> int:
-        return self.state.steps[path].starts if starts is None else starts
+        return self.state.call_at(path).starts if starts is None else starts
 
     def _fold(self) -> RunState:
         state = self._new_state()

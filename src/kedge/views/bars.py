@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kedge.flow.critical import around, critical_path
-from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.state import RunState, ScopeState, StepState, Undo
 from kedge.flow.stretches import Stretch, spent_ms, stretches
 from kedge.flow.words import StepStatus
 from kedge.views.outline import ITEMS_MAX
@@ -38,6 +38,7 @@ def lanes(state: RunState, now_ms: int, lanes_max: int) -> list[Lane]:
     found: list[Lane] = []
     rest: list[_Row] = []
     todo: list[tuple[list[_Row], int]] = []
+    todo += [([row], 0) for row in reversed(_in_order([undo] for undo in state.undos.values()))]
     todo += [([row], 0) for row in reversed(_in_order([step] for step in state.root.steps))]
     while todo:
         rows, depth = todo.pop()
@@ -86,6 +87,8 @@ def _children(holder: StepState) -> list[StepState]:
 def _lane(row: _Row, depth: int, now_ms: int, critical: set[int]) -> Lane:
     step = row[-1]
     name = f"{step.id}[{step.index}]" if step.index >= 0 else step.id
+    if isinstance(step, Undo):
+        name = step.path
     bars = [bar for one in row for bar in stretches(one, now_ms)]
     seconds = sum(spent_ms(one, now_ms) for one in row) / 1000
     attempts = sum(one.starts for one in row if not one.scope.replaced)  # their successors count on

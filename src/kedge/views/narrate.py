@@ -17,6 +17,7 @@ import msgspec
 
 from kedge.flow import events as ev
 from kedge.flow.program import Program
+from kedge.flow.state import UNDO
 from kedge.plan.model import Plan, Step
 from kedge.plan.patch import Patch, apply
 from kedge.views.sentences import About, sentence
@@ -35,7 +36,8 @@ _RUN_LEVEL = frozenset(
     {
         ev.RunStarted, ev.PlanAdopted, ev.CommandTaken, ev.CommandRefused, ev.SignalReceived,
         ev.RunResumed, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
-        ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered, ev.LimitReached,
+        ev.CompensationStarted, ev.CompensationEnded, ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered,
+        ev.LimitReached,
         ev.TroubleFound, ev.RepairAsked, ev.RepairRefused, ev.DecisionAsked, ev.DecisionTaken,
         ev.DecisionMissed, ev.Said, ev.Noted, ev.Marked,
     }
@@ -104,6 +106,8 @@ class Narrator:
         self._groups: dict[str, list[str]] = {}
         """Composites and foreach steps that have begun, and the paths of what they hold."""
         self._ended = False
+        self._undoing: dict[str, int] = {}
+        """Calls under way that undo steps, and since when."""
 
     def tell(self, seq: int, at: int, event: ev.Event) -> list[RunEvent]:
         """What listeners get for one event of the journal: itself, and the start or end of a group."""
@@ -111,6 +115,8 @@ class Narrator:
         path: str = getattr(event, "path", "")
         if type(event) in _RUN_LEVEL:
             return self._tell_run(at, event, path)
+        if path.endswith(UNDO):
+            return [self._tell_undo(at, event, path)]
         return self._tell_step(at, event, path)
 
     def progress(self, path: str, fraction: float | None, message: str, at: int) -> RunEvent:
@@ -147,6 +153,16 @@ class Narrator:
             self._started.clear()
         about = About(at, self._run_id, _name(path), "", (at - self._started_at) / 1000, "")
         return [*told, self._event(at, event, "run", path, sentence(event, about))]
+
+    def _tell_undo(self, at: int, event: ev.Event, path: str) -> RunEvent:
+        """It is no part of the plan's work: nothing of that is nearer its end."""
+        began = isinstance(event, ev.StepStarted | ev.StepWaiting)
+        since = self._undoing.setdefault(path, at) if began else self._undoing.get(path)
+        if isinstance(event, _SETTLING):
+            self._undoing.pop(path, None)
+        seconds = (at - since) / 1000 if since is not None else None
+        text = sentence(event, About(at, self._run_id, _name(path), "", seconds, ""))
+        return self._event(at, event, "step", path, text)
 
     def _follow(self, plan: Plan) -> None:
         """What is left of a share is divided anew among the steps that are there now."""
@@ -289,6 +305,8 @@ class Narrator:
 
 def _name(path: str) -> str:
     """Cleaned: a log that somebody else wrote may name a step anything."""
+    if path.endswith(UNDO):
+        return f"Undoing {clean(path.removesuffix(UNDO), 200)}"
     return f"{'Item' if path.endswith(']') else 'Step'} {clean(path, 200)}"
 
 

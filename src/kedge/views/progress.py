@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kedge.flow.program import Node, Scope
-from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.state import RunState, ScopeState, StepState, Undo
 from kedge.flow.stretches import spent_ms
 from kedge.flow.words import RunStatus, StepStatus
 from kedge.plan.estimates import call_s, whole_s
@@ -211,6 +211,8 @@ def tree_rows(state: RunState, now_ms: int, *, unicode: bool = True, rows_max: i
     """The run as at most `rows_max` lines: what runs and what failed first, the rest as counts."""
     view = _Tree(now_ms, max(_ROWS_MIN, rows_max), unicode=unicode)
     view.add(state.root.steps, 0, view.left)
+    if state.undos:
+        view.add(list(state.undos.values()), 0, max(_ROWS_MIN, view.left))
     return view.rows
 
 
@@ -276,8 +278,9 @@ class _Tree:
         seconds = None
         if step.started_at:
             seconds = spent_ms(step, self.now_ms) / 1000
-        name = step.path if step.index >= 0 else step.id
-        label = name if step.index >= 0 else f"{name}  {clean(step.node.step.do, 60)}".rstrip()
+        by_path = step.index >= 0 or isinstance(step, Undo)
+        name = step.path if by_path else step.id
+        label = name if by_path else f"{name}  {clean(step.node.step.do, 60)}".rstrip()
         detail = live_detail(step, self.now_ms)
         if not self.unicode:
             label, detail = to_ascii(label), to_ascii(detail)

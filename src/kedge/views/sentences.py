@@ -165,6 +165,17 @@ def _run_cancelling(event: ev.RunCancelling, about: About) -> str:
     )
 
 
+def _compensation_started(event: ev.CompensationStarted, about: About) -> str:
+    what = clean(", ".join(event.steps), 200)
+    said = f"What {what} did is being undone" if what else f"What run {about.run_id} did is being undone"
+    return said + _by(event) + (f": {clean(event.reason, 200)}" if event.reason else "")
+
+
+def _compensation_ended(event: ev.CompensationEnded, about: About) -> str:
+    left = f", {event.left:,} could not be" if event.left else ""
+    return f"{event.undone:,} step{' is' if event.undone == 1 else 's are'} undone{left}"
+
+
 def _run_ended(event: ev.RunEnded, about: About) -> str:
     return RUN_SENTENCES[event.status] + _in(about) + (f": {_error(event.error)}" if event.error else "")
 
@@ -209,5 +220,7 @@ _SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
     ev.RunPaused: lambda e, a: f"Run {a.run_id} is paused{_by(e)}",
     ev.RunUnpaused: lambda e, a: f"Run {a.run_id} goes on{_by(e)}",
     ev.RunCancelling: _run_cancelling,
+    ev.CompensationStarted: _compensation_started,
+    ev.CompensationEnded: _compensation_ended,
     ev.RunEnded: _run_ended,
 }

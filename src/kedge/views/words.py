@@ -53,6 +53,7 @@ RUN_SENTENCES: dict[RunStatus, str] = {
     RunStatus.WAITING: "The run waits for an answer",
     RunStatus.PAUSED: "The run is paused",
     RunStatus.CANCELLING: "The run is being cancelled",
+    RunStatus.COMPENSATING: "What the run did is being undone",
     RunStatus.DONE: "The run is done",
     RunStatus.FAILED: "The run failed",
     RunStatus.EMPTY: "The run ended with nothing done",

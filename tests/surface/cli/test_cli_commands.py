@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -79,7 +80,7 @@ def test_every_command_has_a_sentence_of_help_and_it_is_the_one_in_the_list(kedg
 
 def test_without_a_command_there_is_the_help_as_it_is_laid_out(kedge):
     assert kedge(code=2).stderr.split() == kedge("--help").stdout.split()
-    assert "\n  run      Run a plan" in kedge(code=2).stderr
+    assert re.search(r"\n  run +Run a plan", kedge(code=2).stderr)
 
 
 def test_listing_the_commands_loads_none_of_them(environment):
@@ -213,6 +214,54 @@ def test_cancel_ends_a_run_that_nobody_drives(kedge):
     )
     kedge("run", "good.yaml", "--run", "g1")
     assert kedge.data("cancel", "g1", code=2)["error"]["code"] == "run_ended"
+
+
+UNDONE = """
+goal: Write two files
+steps:
+  - id: a
+    tool: files.write
+    args: {path: a.txt, text: one}
+    compensate: {tool: files.write, args: {path: a.txt, text: gone}}
+  - id: b
+    tool: files.write
+    args: {path: b.txt, text: two}
+    after: [a]
+    compensate: {tool: files.write, args: {path: /b, text: ""}}
+"""
+MORE = "  - {id: c, wait: {signal: go}, after: [b]}\n"
+
+
+def test_compensate_undoes_what_a_run_did(kedge, folder):
+    (folder / "undone.yaml").write_text(UNDONE)
+    kedge("run", "undone.yaml", "--run", "u1")
+    shown = kedge("compensate", "u1", "--reason", "wrong", "--by", "Ada", code=4).stdout
+    assert (folder / "a.txt").read_text() == "gone"
+    assert "1 compensated" in shown
+    assert "not undone: b: files.write failed: " in shown
+    result = kedge.data("show", "u1")
+    assert (result["undone"], list(result["not_undone"])) == (["a"], ["b"])
+    assert result["error"]["message"] == "1 step was undone by Ada: wrong"
+    assert kedge.data("compensate", "u1", "a", code=4)["undone"] == ["a"]
+    assert kedge.data("compensate", "u1", "c", code=2)["error"]["code"] == "unknown_step"
+
+
+def test_compensate_without_the_tools_it_needs_says_so_and_changes_nothing(kedge, folder):
+    again = "    compensate: {tool: double, args: {x: 1}}"
+    plan = f"goal: g\nsteps:\n  - id: a\n    tool: files.write\n    args: {{path: a, text: x}}\n{again}\n"
+    (folder / "far.yaml").write_text(plan)
+    kedge("run", "far.yaml", "--run", "u3", "--tools", "tools.py")
+    (folder / "other.py").write_text("import kedge\n\n@kedge.tool\ndef other() -> int: return 1\n")
+    error = kedge.data("compensate", "u3", "--tools", "other.py", code=2)["error"]
+    assert (error["code"], "double" in error["message"]) == ("tools_missing", True)
+    assert kedge.data("show", "u3")["status"] == "done"
+
+
+def test_cancel_undoes_what_was_done_if_asked(kedge, folder):
+    (folder / "halfway.yaml").write_text(UNDONE.replace("/b", "b.txt") + MORE)
+    kedge("run", "halfway.yaml", "--run", "u2", code=3)
+    result = kedge.data("cancel", "u2", "--undo")
+    assert (result["status"], result["undone"]) == ("cancelled", ["b", "a"])
 
 
 # --- lists

@@ -23,6 +23,7 @@ COMMANDS = {
     ),
     "answer": ("kedge.surface.cli.runs", "Answer a question of a run, and drive the run on."),
     "cancel": ("kedge.surface.cli.runs", "Cancel a run that nobody drives."),
+    "compensate": ("kedge.surface.cli.runs", "Undo what a run did that has ended, or one step of it."),
     "runs": ("kedge.surface.cli.lists", "List the runs of the store, newest first."),
     "show": ("kedge.surface.cli.pictures", "Draw a run or a plan."),
     "report": ("kedge.surface.cli.report", "Tell a run as Markdown: what was done, and what it took."),

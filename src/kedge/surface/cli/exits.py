@@ -29,6 +29,7 @@ OF_STATUS: dict[RunStatus, int] = {
     RunStatus.PAUSED: WAITS,
     RunStatus.RUNNING: FAILED,  # it stopped being driven before it could end
     RunStatus.CANCELLING: FAILED,
+    RunStatus.COMPENSATING: FAILED,
 }
 
 

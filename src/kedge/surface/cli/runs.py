@@ -1,4 +1,4 @@
-"""`run`, `resume`, `answer`, `cancel`: the commands that drive a run."""
+"""`run`, `resume`, `answer`, `cancel`, `compensate`: the commands that drive a run."""
 
 from __future__ import annotations
 
@@ -117,10 +117,11 @@ def answer(run_id: str, question: str, answer_text: str, **given: Any) -> int:
 @click.argument("run_id", metavar="RUN")
 @click.option("--reason", default="", help="Why, for whoever reads the log.")
 @click.option("--by", metavar="NAME", help="Who cancels.  [default: your user name]")
+@click.option("--undo", is_flag=True, help="Undo what it did, as far as the plan says how.")
 @tools_option
 @store_option
 @json_option
-def cancel(run_id: str, reason: str, **given: Any) -> int:
+def cancel(run_id: str, reason: str, undo: bool, **given: Any) -> int:  # noqa: FBT001
     """Cancel a run that nobody drives.
 
     What is done stays done. A run that a process drives is cancelled there: press Ctrl-C, then cancel it.
@@ -132,7 +133,8 @@ def cancel(run_id: str, reason: str, **given: Any) -> int:
     async def main() -> kedge.RunResult:
         async with build_engine(settings) as engine:
             found = await engine.resume(run_id)
-            await found.cancel(reason, given["by"] or _user())  # before its first turn: nothing is started
+            # Before its first turn: nothing is started.
+            await found.cancel(reason, given["by"] or _user(), compensate=undo)
             return await found.result()
 
     result = asyncio.run(main())
@@ -142,6 +144,32 @@ def cancel(run_id: str, reason: str, **given: Any) -> int:
     else:
         tell(screen, result, again)
     return exits.DONE if result.state.ended else exits.WAITS
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.argument("step", default="")
+@click.option("--reason", default="", help="Why, for whoever reads the log.")
+@click.option("--by", metavar="NAME", help="Who wants it.  [default: your user name]")
+@tools_option
+@store_option
+@parallel_option
+@live_option
+@json_option
+def compensate(run_id: str, step: str, reason: str, **given: Any) -> int:
+    """Undo what a run did that has ended, or one step of it.
+
+    With a step, all that used it is undone first. The exit code tells how the run stands then: one that was
+    done is cancelled by it (4).
+    """
+    manner = _manner(given)
+    require_store(manner.settings)
+
+    async def begin(engine: Engine) -> Run:
+        _require_undo_tools(engine, run_id)
+        return await engine.compensate(run_id, step, reason, given["by"] or _user())
+
+    return drive(manner, begin)
 
 
 def _manner(given: dict[str, Any]) -> Manner:
@@ -166,12 +194,24 @@ def _require_tools(engine: Engine, run_id: str) -> None:
     to_come = {step.node.step.tool for step in result.state.steps.values() if step.outcome is None}
     missing = sorted(name for name in known if name in to_come and name not in engine.registry)
     if missing and not result.state.ended:
-        raise BadInput(
-            f"the run still needs tools that are not here: {', '.join(missing)}",
-            code="tools_missing",
-            where=f"run {run_id}",
-            remedy="name the files that it was started with: --tools FILE",
-        )
+        raise _tools_missing(run_id, missing)
+
+
+def _require_undo_tools(engine: Engine, run_id: str) -> None:
+    """BadInput if there is no tool here for something that undoes a step of the run: it would stay."""
+    undos = [node.undo.step for node in engine.look(run_id).state.program.nodes if node.undo is not None]
+    missing = sorted({undo.worker for undo in undos if undo.worker not in engine.registry})
+    if missing:
+        raise _tools_missing(run_id, missing)
+
+
+def _tools_missing(run_id: str, missing: list[str]) -> BadInput:
+    return BadInput(
+        f"the run still needs tools that are not here: {', '.join(missing)}",
+        code="tools_missing",
+        where=f"run {run_id}",
+        remedy="name the files that it was started with: --tools FILE",
+    )
 
 
 def _require_question(engine: Engine, run_id: str, question: str, answer: str) -> None:
