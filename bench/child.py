@@ -276,6 +276,13 @@ async def cancel(folder: Path, n: int = 1_000) -> dict[str, Any]:
     return {"n": n, "seconds": taken_s}
 
 
+async def repair(folder: Path, n: int = 12, *, durable: bool = False) -> dict[str, Any]:
+    """Seconds from a failure to the next step's start, without the planner's own, in a plan of `n` steps."""
+    from repairing import repair_again_and_again
+
+    return await repair_again_and_again(folder / "kedge.db" if durable else ":memory:", n)
+
+
 def _elsewhere(module: str, name: str) -> Callable[..., Coroutine[Any, Any, dict[str, Any]]]:
     """A measurement of another file, loaded when it is made: the others start without it."""
 
@@ -296,6 +303,7 @@ MEASURES: dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]] = {
     "send": steering.send,
     "elsewhere": steering.elsewhere,
     "queued": steering.queued,
+    "repair": repair,
     **{name: _elsewhere("live", name) for name in ("update", "position")},
 }
 

@@ -19,10 +19,14 @@ from kedge.control.retention import Pruned
 from kedge.control.salvage import Salvage
 from kedge.control.shelf import Shelf
 from kedge.control.watching import Watched
+from kedge.flow.conversation import Message
+from kedge.flow.decision import AgentDecision, Point
 from kedge.flow.estimates import Estimates, StepEstimate, VersionEstimate
 from kedge.flow.feedback import Feedback
 from kedge.flow.result import Counts, StepResult
+from kedge.flow.situation import FailedCall, PastDecision, QuestionView, StepView
 from kedge.flow.suggestions import Suggestion
+from kedge.flow.trouble import Repair
 from kedge.flow.usage import Usage
 from kedge.flow.words import Failure
 
@@ -34,7 +38,8 @@ CLASSES: tuple[type, ...] = (
     kedge.Engine, kedge.Run, kedge.RunSettings, kedge.Decision, kedge.Receipt, kedge.RunResult, StepResult,
     Counts, Failure, Feedback, Suggestion, Usage, Estimates, StepEstimate, VersionEstimate, RunInfo,
     Waiting, Movable, Driven, Watched, Numbers, NumberRow, kedge.Fork, kedge.Repeat, kedge.Retention,
-    Pruned, Salvage,
+    Pruned, Salvage, kedge.Trouble, Repair, kedge.Situation, StepView, FailedCall,
+    QuestionView, PastDecision, AgentDecision, Point, Message,
     kedge.Plan, kedge.Patch, kedge.Addition, kedge.Findings, kedge.Finding, kedge.Tool, kedge.Context,
 )  # fmt: skip
 

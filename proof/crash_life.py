@@ -174,7 +174,9 @@ class Life:
         tools = all_tools(self._number if self._flow.changing else 1)
         if self._flow.files:
             tools += _files()
-        self.engine = kedge.Engine(tools=tools, store=STORE)
+        self.engine = kedge.Engine(
+            tools=tools, store=STORE, planner=self._flow.planner(), agent=self._flow.agent()
+        )
         await self.engine.__aenter__()
 
     async def reopen(self) -> None:
@@ -187,7 +189,7 @@ class Life:
         return run
 
     async def _started(self, plan: kedge.Plan) -> kedge.Run:
-        settings = kedge.RunSettings(ask=self._flow.ask, undo=self._flow.undo)
+        settings = self._flow.settings or kedge.RunSettings(ask=self._flow.ask, undo=self._flow.undo)
         run = await self.engine.start(plan, run_id="r", on_event=self._told, settings=settings)
         self.ack("started", run="r")
         return run
@@ -215,6 +217,7 @@ class Life:
                 answers = {
                     "limit": "raise", "tool_changed": "go on", "approval": "approve", "failed": "skip",
                     "plan": "approve",
+                    "decision": "go on",
                 }  # fmt: skip
                 answer = answers.get(asked.reason, self._flow.doubt)
                 await run.answer(question, answer, by="anna")

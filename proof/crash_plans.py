@@ -19,10 +19,15 @@ from crash_steering import (
     APPROVED,
     CHANGED,
     FAILING,
+    GUIDED,
+    REPAIRED,
     SIGNALLED,
     TRIED_AGAIN,
+    Fixer,
+    Guide,
     answered_elsewhere,
     changed,
+    demanded,
     signalled,
     signalled_at_last,
     signalled_elsewhere,
@@ -87,6 +92,10 @@ class Workflow:
     """It uses the built-in tools for files."""
     changing: bool = False
     """Each life has another version of the tool `change`."""
+    planner: Callable[[], kedge.Planner | None] = lambda: None
+    """Who mends its plan."""
+    agent: Callable[[], kedge.Agent | None] = lambda: None
+    settings: kedge.RunSettings | None = None
     undo: Literal["never", "failure"] = "never"
     """When it undoes what it did."""
     weight: int = 4
@@ -360,6 +369,8 @@ WORKFLOWS: dict[str, Workflow] = {
     "plan_asked": Workflow(chain("put", "pay", "put"), ask="plan"),
     "failure_asked": Workflow(FAILING),
     "tried_again": Workflow(TRIED_AGAIN, act=tried_again),
+    "repaired": Workflow(REPAIRED, act=demanded, planner=Fixer),
+    "guided": Workflow(GUIDED, agent=Guide, settings=kedge.RunSettings(decide_at="every_step")),
     "undo_cancelled": Workflow(CANCELLED, act=cancelled),
     "undo_failed": Workflow(FAILED, undo="failure"),
     "undo_failed_again": Workflow(FAILED, undo="failure", doubt="failed"),

@@ -112,6 +112,29 @@ async def signalled_at_last(client: Client, run: kedge.Run) -> None:
         await send(client, run, commands.Signal(name="go", key="early"))
 
 
+class Guide:
+    """An agent that does not answer at first, and then says, notes, names and adds something."""
+
+    name = "guide"
+
+    async def decide(self, situation: kedge.Situation, /) -> list[commands.Command]:
+        await asyncio.sleep(0)
+        if situation.decision == 1:
+            raise ConnectionError("not yet")
+        return [
+            commands.Say(text=f"decision {situation.decision}"),
+            commands.Note(values={"seen": [point.path for point in situation.points]}),
+            commands.Mark(name=f"after {situation.decision}"),
+            commands.Inject(step=kedge.Step(id="more", tool="pay", after=("s1",))),
+            commands.Answer(question="q1", answer="approve"),
+        ]
+
+
+async def demanded(client: Client, run: kedge.Run) -> None:
+    """Somebody wants the plan to be another one, whatever becomes of it else."""
+    await send(client, run, commands.Repair(need="one more", key="d1", by="anna"))
+
+
 def wait(id_: str, *after: str) -> dict[str, Any]:
     """A step that waits for the signal `go`."""
     return {"id": id_, "wait": {"signal": "go"}, "after": list(after)}
@@ -122,6 +145,25 @@ def call(id_: str, tool: str, *after: str, **more: Any) -> dict[str, Any]:
     return {"id": id_, "tool": tool, "after": list(after), **more}
 
 
+class Fixer:
+    """A planner that is wrong first; then it gives what is broken another tool, and the plan a step more."""
+
+    name = "fixer"
+
+    async def repair(self, situation: kedge.Situation, /) -> kedge.Patch:
+        await asyncio.sleep(0)
+        if situation.round == 1:
+            return kedge.Patch(remove=("s0",))
+        more = kedge.Step(id="more" if situation.held else "asked", tool="pay", after=("s0",))
+        return kedge.Patch(
+            retry=situation.held,
+            change={path: {"tool": "pay"} for path in situation.held},
+            add=(kedge.Addition(step=more),),
+        )
+
+
+GUIDED = [call("s0", "put"), call("s1", "pay", "s0"), call("s2", "put", "s1"), call("side", "pay")]
+REPAIRED = [call("s0", "put"), call("b", "broken", "s0"), call("side", "pay"), call("c", "put", "b")]
 SIGNALLED = [call("s0", "put"), wait("w", "s0"), call("last", "pay", "w")]
 CHANGED = [call("s0", "put"), wait("w"), call("last", "put", "s0", "w")]
 APPROVED = [call("s0", "put"), call("s1", "pay", "s0", approval={"ask": "Pay?"}), call("s2", "put", "s1")]

@@ -23,6 +23,7 @@ PARTS = {
     "crashes": "real processes, really killed: one case is a kill and its recovery",
     "calls": "every call to the store and the system fails once",
     "damage": "damaged, replaced, full and power-cut stores",
+    "repairs": "plans that are repaired, at random: one case is a repair",
     "fuzz": "hostile input to everything that reads some: one case is an input of each target",
     "planted": "bugs put in on purpose, to see that the tests find them: one case is a bug",
     "mutants": "every small change to the core is a bug that the tests find: one case is a change",

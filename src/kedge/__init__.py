@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kedge._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from kedge.agents.function import FunctionAgent as FunctionAgent
     from kedge.api import check as check
     from kedge.api import compare as compare
     from kedge.api import load as load
@@ -40,10 +41,14 @@ if TYPE_CHECKING:
     from kedge.control.retention import Retention as Retention
     from kedge.control.run import Run as Run
     from kedge.control.sending import Receipt as Receipt
+    from kedge.engine.ports import Agent as Agent
+    from kedge.engine.ports import Planner as Planner
     from kedge.engine.receipts import Decision as Decision
     from kedge.flow import commands as commands
     from kedge.flow.result import RunResult as RunResult
     from kedge.flow.settings import RunSettings as RunSettings
+    from kedge.flow.situation import Situation as Situation
+    from kedge.flow.trouble import Trouble as Trouble
     from kedge.flow.words import RunStatus as RunStatus
     from kedge.flow.words import StepStatus as StepStatus
     from kedge.plan.findings import Finding as Finding
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
     from kedge.plan.model import Wait as Wait
     from kedge.plan.patch import Addition as Addition
     from kedge.plan.patch import Patch as Patch
+    from kedge.planner.rules import RulePlanner as RulePlanner
     from kedge.tools.builtin import builtin_tools as builtin_tools
     from kedge.tools.context import Context as Context
     from kedge.tools.function import tool as tool
@@ -69,6 +75,7 @@ if TYPE_CHECKING:
     from kedge.views.report import report as report
 
 _HOMES = {
+    "agents.function": "FunctionAgent",
     "api": "check compare load run_sync",
     "base.errors": (
         "BadInput ExpressionError InternalError InvalidPlan KedgeError NotDone NotFound NotOwner "
@@ -82,13 +89,17 @@ _HOMES = {
     "control.retention": "Retention",
     "control.run": "Run",
     "control.sending": "Receipt",
+    "engine.ports": "Agent Planner",
     "engine.receipts": "Decision",
     "flow.result": "RunResult",
     "flow.settings": "RunSettings",
+    "flow.situation": "Situation",
+    "flow.trouble": "Trouble",
     "flow.words": "RunStatus StepStatus",
     "plan.findings": "Finding Findings apply_fix",
     "plan.model": "Approval Call Estimate Input Loop Plan Retry Step Wait",
     "plan.patch": "Addition Patch",
+    "planner.rules": "RulePlanner",
     "tools.builtin": "builtin_tools",
     "tools.context": "Context",
     "tools.function": "tool",

@@ -201,3 +201,22 @@ def test_versions_survive_a_crash():
     assert run.state.versions[1].why == "because"
     run.finish("a")
     assert run.calls == ["b", "c"]
+
+
+def test_a_composite_goes_together_with_the_step_that_its_children_read():
+    inner = {"id": "o", "after": ["a"], "steps": [{"id": "p", "steps": [step("i", args={"x": "${b}"})]}]}
+    run = ring(step("a"), step("b", after=["a"]), inner)
+    run.send("edit", patch=Patch(remove=("b", "o")))
+    check_program(run.state)
+    assert run.finish("a").status() == "done"
+
+
+def test_a_step_goes_together_with_one_further_in_that_reads_it():
+    reader = {"id": "p", "steps": [step("i", args={"x": "${b}"}), step("j")]}
+    outer = {"id": "o", "after": ["a"], "steps": [step("b"), step("c"), reader]}
+    for remove in (("o/p/i", "o/b"), ("o/b", "o/p/i"), ("o/p", "o/b"), ("o/b", "o/p")):
+        run = ring(step("a"), outer)
+        run.send("edit", patch=Patch(remove=remove))
+        check_program(run.state)
+        run.finish("a").finish("o/c")
+        assert (run.finish("o/p/j") if "o/p" not in remove else run).status() == "done"

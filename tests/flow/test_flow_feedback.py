@@ -207,8 +207,9 @@ def test_what_is_asked_before_is_one_of_four():
 
 def test_settings_ask_for_what_is_asked_besides():
     settings = RunSettings(quality_threshold=0.5)
-    assert settings.asking("never") is settings
-    assert settings.asking("effects") == RunSettings(quality_threshold=0.5, ask="effects")
+    whole = settings.completed("effects", repair=False)
+    assert whole == RunSettings(quality_threshold=0.5, ask="effects", repair=False)
+    assert whole.completed(None, repair=True) == whole
 
 
 # --- what it used

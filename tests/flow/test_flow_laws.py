@@ -11,11 +11,23 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kedge.base.errors import Category, InvalidPlan, KedgeError
+from kedge.flow.commands import Retry
 from kedge.flow.events import PlanAdopted, Reopened, ResultReused, RunResumed, StepStarted, StepSucceeded
-from kedge.flow.inputs import Input, Raised, Returned
+from kedge.flow.inputs import (
+    Decided,
+    DecisionFailed,
+    Input,
+    Raised,
+    Repaired,
+    RepairFailed,
+    Reported,
+    Returned,
+)
+from kedge.flow.settings import RunSettings
 from kedge.flow.words import Failure
 from kedge.testing.authors import TOOLS, Author
 from kedge.testing.editors import Editor
+from kedge.testing.menders import Mender
 from kedge.testing.programs import check_program
 from kedge.testing.ring import Places, Ring
 
@@ -31,6 +43,7 @@ class World:
         self.luck = luck
         self.calm = calm
         self.heard: list[Input] = []
+        self.mender = Mender(luck)
         self.editor = Editor(luck) if luck.randrange(2) else None
 
     def live(self) -> None:
@@ -60,10 +73,49 @@ class World:
             self.heard.clear()  # whoever drove it then drives it no more
         elif what < 90:
             ring.send("signal", name=self.luck.choice(["paid", "sent"]), data=self.luck.randrange(5))
+        elif what < 92:
+            self.mend()
+        elif what < 93:
+            self.decide()
+        elif what < 94 and ring.state.settings.repair:
+            ring.send("repair", need=self.luck.choice(["this", "that"]))
+        elif what < 95 and ring.calls:
+            path = self.luck.choice(ring.calls)
+            ring.put(Reported(path, ring.step(path).starts, "more", self.luck.choice(["", "it", "xml"])))
         elif self.editor is not None:
             with suppress(KedgeError):
                 ring.put(self.editor.edit(ring.state))
             check_program(ring.state)
+
+    def mend(self) -> None:
+        """The planner says something, if it was asked."""
+        ring, repair = self.ring, self.ring.state.repair
+        if repair is None or not repair.asked:
+            return
+        answers: list[Input] = [
+            Repaired(repair.number, repair.round, self.mender.patch(ring.situation)),
+            RepairFailed(repair.number, repair.round, "no answer", "planner_timeout"),
+        ]
+        said = answers[self.luck.randrange(8) == 0]
+        ring.put(said)
+        self.heard.append(said)
+        check_program(ring.state)
+
+    def decide(self) -> None:
+        """The agent says something, if it was asked."""
+        ring, decision = self.ring, self.ring.state.decision
+        if decision is None:
+            return
+        editor = self.editor or Editor(self.luck)
+        wanted = [editor.edit(ring.state) for _ in range(self.luck.randrange(3))]
+        held = [path for path, step in ring.state.steps.items() if step.held]
+        wanted += [Retry(step=path) for path in held if self.luck.randrange(2)]
+        said: Input = Decided(decision.number, tuple(wanted))
+        if not self.luck.randrange(4):
+            said = DecisionFailed(decision.number, "no answer", "agent_timeout")
+        ring.put(said)
+        self.heard.append(said)
+        check_program(ring.state)
 
     def word(self, path: str) -> Input:
         starts = self.ring.step(path).starts
@@ -100,6 +152,10 @@ class World:
                 ring.send("unpause")
             elif ring.calls:
                 ring.put(*(self.word(path) for path in ring.calls))
+            elif ring.state.repair is not None and not ring.state.cancelling and not ring.state.blocked_by:
+                self.mend()
+            elif ring.state.decision is not None and not ring.state.cancelling and not ring.state.blocked_by:
+                self.decide()
             elif ring.questions and not ring.state.cancelling:
                 self.answer_one()
             elif (at := ring.next_wake_ms) is not None:
@@ -111,13 +167,25 @@ class World:
         raise AssertionError(f"the run does not end: {ring.statuses()}")
 
 
+_SETTINGS = st.sampled_from(
+    [
+        RunSettings(),
+        RunSettings(repair=True),
+        RunSettings(repair=True, adaptation_sensitivity=0.2),
+        RunSettings(decide_at="every_step"),
+        RunSettings(decide_at="milestone", agent_default="ask", repair=True),
+        RunSettings(decide_at="trouble", agent_default="ask"),
+    ]
+)
+
+
 @st.composite
 def lives(draw: Any) -> tuple[Ring, World]:
     luck: Random = draw(st.randoms(use_true_random=False))
     plan = Author(luck).plan()
     gate = Places({"put": 1}) if luck.randrange(3) == 0 else None
     try:
-        ring = Ring(plan, TOOLS, inputs={"many": [1, 2, 3]}, gate=gate)
+        ring = Ring(plan, TOOLS, inputs={"many": [1, 2, 3]}, gate=gate, settings=draw(_SETTINGS))
     except InvalidPlan:
         assume(False)
         raise

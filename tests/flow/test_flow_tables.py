@@ -87,7 +87,19 @@ def test_the_core_imports_nothing_that_does_anything(file):
 
 
 @pytest.mark.parametrize(
-    "module", ["adopt", "evolve", "reopen", "revise", "scopes", "settle", "state", "transitions"]
+    "module",
+    [
+        "adopt",
+        "decisions",
+        "evolve",
+        "reopen",
+        "repairs",
+        "revise",
+        "scopes",
+        "settle",
+        "state",
+        "transitions",
+    ],
 )
 def test_what_folds_the_log_evaluates_no_expression(module):
     text = (ROOM / f"{module}.py").read_text("utf-8")

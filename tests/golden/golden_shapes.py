@@ -32,14 +32,23 @@ class Stage:
         self.effects = effects
         self.more_tools: list[Any] = []
 
-    def engine(self, *, limits: kedge.Limits | None = None, changed: bool = False) -> kedge.Engine:
+    def engine(
+        self,
+        *,
+        limits: kedge.Limits | None = None,
+        changed: bool = False,
+        planner: Any = None,
+        agent: Any = None,
+    ) -> kedge.Engine:
         parameters = {**ANY_ARGS, "description": "changed"} if changed else ANY_ARGS
         known = Catalog(
             ToolSpec(name=name, parameters=parameters, effect=self.effects.get(name, "read"))  # type: ignore[arg-type]
             for name in self.script
         )
         tools = [*scripted(self.script, known), *self.more_tools]
-        return kedge.Engine(tools, self.journal, limits=limits, clock=VirtualClock())
+        return kedge.Engine(
+            tools, self.journal, limits=limits, clock=VirtualClock(), planner=planner, agent=agent
+        )
 
 
 class Shape(NamedTuple):
@@ -427,6 +436,8 @@ shape("retry_failed", "A failed run is taken up again, inside a composite and a 
 """, {"one": "done", "two": Fail("permanent", "not today"), "three": [1, Fail()]},
       play=failed_and_tried_again)  # fmt: skip
 
+import golden_agents  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - for those with an agent
 import golden_forks  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - and for those that branched off
+import golden_repairs  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - and for those that are repaired
 import golden_steering  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - more of them, for runs that are steered
 import golden_undoing  # noqa: E402, F401 # pyright: ignore[reportUnusedImport] - and for runs of which something is undone

@@ -17,11 +17,11 @@ from kedge.testing.laws import check_laws, check_moves
 
 ANSWERS = {
     "in_doubt": "done", "limit": "raise", "tool_changed": "go on", "approval": "approve", "failed": "skip",
-    "plan": "approve", "input": "give",
+    "plan": "approve", "input": "give", "decision": "go on",
 }  # fmt: skip
 OF_ONE_TURN = {
     "StepInDoubt", "LimitReached", "QuestionAnswered", "RunEnded", "CommandTaken", "SignalTaken",
-    "Forked", "ResultKept", "ResultReused",
+    "Forked", "ResultKept", "ResultReused", "DecisionMissed", "DecisionTaken",
 }  # fmt: skip
 """What is written together with what follows from it, so that no crash comes right after it; and the end."""
 
@@ -29,14 +29,14 @@ OF_ONE_TURN = {
 def cuts(kept: Golden) -> list[int]:
     """After how many events its driver may have died."""
     events = [json.loads(entry.data) for entry in kept.entries]
-    kinds = [event["kind"] for event in events]
+    kinds = [*(event["kind"] for event in events), ""]
     taken_up_to_undo = {
         n for n in range(1, len(kinds)) if kinds[n - 1 : n + 1] == ["RunResumed", "CompensationStarted"]
     }
     asked_first = sum(event.get("reason") == "input" for event in events if event["kind"] == "QuestionAsked")
     begun = 1 + bool(asked_first)
     ends = {n for n, event in enumerate(events, 1) if n > begun and not _goes_on(event)}
-    return sorted(ends - taken_up_to_undo)
+    return sorted(n for n in ends - taken_up_to_undo if kinds[n] != "FailureSettled")
 
 
 def _goes_on(event: dict[str, Any]) -> bool:

@@ -18,7 +18,7 @@ def prove(part, *options):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("part", "count"), [("damage", "300"), ("calls", "62")])
+@pytest.mark.parametrize(("part", "count"), [("damage", "300"), ("calls", "62"), ("repairs", "200")])
 def test_every_fact_is_as_it_should_be(part, count):
     done = prove(part, "--count", count)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-INNER = "base plan checks flow journal tools engine views control"
+INNER = "base plan checks flow journal tools engine planner agents views control"
 MAY_IMPORT = {
     "base": "",
     "plan": "base",
@@ -16,6 +16,8 @@ MAY_IMPORT = {
     "journal": "base",
     "tools": "base plan",
     "engine": "base plan flow journal tools",
+    "planner": "base plan checks flow",
+    "agents": "base plan flow",
     "views": "base plan flow",
     "control": "base plan checks flow journal tools engine views _version",
     "surface": "base plan views control api assemble",

@@ -24,7 +24,7 @@ MANY_ARGUMENTS: dict[str, str] = {
 }
 _PORT = "a store is one port: events, large values, commands, and who drives a run, in one transaction"
 BIG_CLASSES: dict[str, str] = {
-    "src/kedge/flow/result.py::RunResult": "a run's account: each is one fact, worked out when it is asked for",
+    "src/kedge/flow/result.py::RunResult": "a run's account: each is one fact, worked out when asked for",
     "src/kedge/engine/ports.py::Journal": _PORT,
     "src/kedge/journal/memory.py::MemoryJournal": _PORT,
     "src/kedge/journal/sqlite.py::SqliteJournal": _PORT,

@@ -23,7 +23,7 @@ allowed and what to do next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
 Category = Literal[
@@ -184,6 +184,9 @@ class ToolError(KedgeError):
 
     The category picks the reaction: `transient`, `timeout` and `rate_limited` may be tried again
     (never for a tool whose effect is `effect`), everything else goes on to the fallback.
+
+    A repair can use what the tool knows: `try_args` are arguments with which it may work, beside the others
+    of the call; `at_most` says of list arguments how many items it takes at once.
     """
 
     code = "tool_error"
@@ -195,12 +198,16 @@ class ToolError(KedgeError):
         *,
         retry_after_s: float | None = None,
         remedy: str = "",
+        try_args: Mapping[str, Any] | None = None,
+        at_most: Mapping[str, int] | None = None,
     ) -> None:
         if category not in CATEGORIES:
             raise BadInput(f"unknown failure category {category!r}", allowed=CATEGORIES)
         super().__init__(message, remedy=remedy)
         self.category: Category = category
         self.retry_after_s = retry_after_s
+        self.try_args = dict(try_args or {})
+        self.at_most = dict(at_most or {})
 
 
 class NotDone(ToolError):
@@ -208,8 +215,17 @@ class NotDone(ToolError):
 
     code = "not_done"
 
-    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
-        super().__init__(message, "transient", retry_after_s=retry_after_s)
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        try_args: Mapping[str, Any] | None = None,
+        at_most: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(
+            message, "transient", retry_after_s=retry_after_s, try_args=try_args, at_most=at_most
+        )
 
 
 class InternalError(KedgeError):

@@ -30,6 +30,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Rounds of one loop."""
     calls: int = 1_000_000
     """Tool calls of one run, every attempt counted."""
+    repairs: int = 3
+    """Repairs of one run's plan."""
+    planner_s: float = 120.0
+    """One answer of a planner."""
     run_s: float = 7 * 24 * 3600.0
     """Wall time of one run while it is driven, waiting for people left out."""
     result_bytes: int = 64 * 1024 * 1024

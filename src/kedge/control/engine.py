@@ -36,7 +36,7 @@ from kedge.engine.driver import Driver
 from kedge.engine.gates import Gates, checked_resources
 from kedge.engine.log import RunLog
 from kedge.engine.mailbox import Mailbox
-from kedge.engine.ports import Journal
+from kedge.engine.ports import Agent, Journal, Planner
 from kedge.engine.post import Post
 from kedge.engine.recovery import fold
 from kedge.engine.writer import Writer
@@ -75,6 +75,8 @@ class Engine(Shelf):
         limits: Limits | None = None,
         resources: Mapping[str, int] | None = None,
         clock: Clock | None = None,
+        planner: Planner | None = None,
+        agent: Agent | None = None,
     ) -> None:
         if not isinstance(limits, Limits | None):
             raise BadInput(
@@ -84,6 +86,7 @@ class Engine(Shelf):
         registry = tools if isinstance(tools, Registry) else Registry(tools)
         super().__init__(registry, limits or Limits(), clock or SystemClock())
         self._store = store
+        self._planner, self._agent = planner, agent
         self._resources = checked_resources(resources or {})
         self._leaving: set[asyncio.Task[None]] = set()
         """Callbacks of ended runs that are still to see the end."""
@@ -95,6 +98,7 @@ class Engine(Shelf):
             raise KedgeError("the engine is open already", code="open", remedy="make one Engine for each")
         gates = Gates(self._resources, int(self.limits.parallel_total))
         self._workshop = Workshop(self.registry, gates, self.limits)
+        self._workshop.planner, self._workshop.agent = self._planner, self._agent
         self._workshop.stall.off = not isinstance(self._clock, SystemClock)
         self._owns_journal = isinstance(self._store, str | Path)
         self._journal = open_journal(self._store) if isinstance(self._store, str | Path) else self._store
@@ -140,13 +144,12 @@ class Engine(Shelf):
         inputs: Mapping[str, Any] | None = None,
         run_id: str | None = None,
         on_event: Callback | None = None,
-        ask: Ask = "never",
+        ask: Ask | None = None,
         settings: RunSettings | None = None,
     ) -> Run:
         """Run `plan`. With the id of a run of the same plan and inputs: that run, driven on.
 
-        `ask` says what a person is asked before, besides what the plan says itself: `plan`, anything at all;
-        `effects`, each call that changes something outside; `every_step`, each call. `settings` says more.
+        `ask` is short for that setting: what a person is asked before, besides what the plan says itself.
         """
         journal = self._opened()
         check_callback(on_event)
@@ -155,10 +158,10 @@ class Engine(Shelf):
                 f"a Plan is needed, not {type(plan).__name__}",
                 remedy="make one with kedge.load(path) or kedge.Plan.parse(text)",
             )
-        settings = RunSettings(ask=ask) if settings is None else settings.asking(ask)
+        chosen = (settings or RunSettings()).completed(ask, repair=self._planner is not None)
         with collector_paused():
             self._refuse_faults(plan)
-            given = complete_inputs(plan, inputs or {}, may_ask=settings.ask != "never")
+            given = complete_inputs(plan, inputs or {}, may_ask=chosen.ask != "never")
             program = compile_plan(plan, self.registry.catalog)  # refuses values that have no JSON form, too
             document = _encode_plan(plan)
         if not self._post.opened:
@@ -172,7 +175,7 @@ class Engine(Shelf):
         if armed:
             reach("control.start.checked")
         with collector_paused():
-            run = self._begin(id_, program, given, document, settings)
+            run = self._begin(id_, program, given, document, chosen)
         if on_event is not None:
             run.subscribe(on_event)
         driver = self._drivers[id_]

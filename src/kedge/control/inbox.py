@@ -8,7 +8,8 @@ from datetime import datetime
 import msgspec
 
 from kedge.control.listing import moment
-from kedge.flow.state import Question, RunState
+from kedge.flow.question import Question
+from kedge.flow.state import RunState
 
 TEXT_MAX = 800
 ARGS_MAX = 3_000

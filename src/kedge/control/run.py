@@ -99,6 +99,10 @@ class Run:
             return refused(refusal, self.state.version)
         return Decision(True, version=self.state.version)
 
+    def positions(self) -> dict[str, int]:
+        """Numbers of events that were given a name with `commands.Mark`."""
+        return dict(self.state.positions.kept)
+
     async def pause(self, by: str = "") -> None:
         """Start nothing new; what runs goes on."""
         await self._driver.send(cmd.Pause(by=by))

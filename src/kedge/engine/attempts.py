@@ -27,6 +27,7 @@ from kedge.base.limits import Limits
 from kedge.engine.callee import Callee
 from kedge.engine.failures import failure_of, not_begun, not_called, short, too_large
 from kedge.engine.gates import Gates
+from kedge.engine.ports import Agent, Planner
 from kedge.engine.processes import Processes
 from kedge.engine.stall import StallWatch
 from kedge.engine.threads import Threads
@@ -67,9 +68,9 @@ class Workshop:
     """What the attempts of all runs of an engine share."""
 
     def __init__(self, registry: Registry, gates: Gates, limits: Limits) -> None:
-        self.registry = registry
-        self.gates = gates
-        self.limits = limits
+        self.registry, self.gates, self.limits = registry, gates, limits
+        self.planner: Planner | None = None
+        self.agent: Agent | None = None
         self.threads = Threads()
         self.processes = Processes(limits.result_bytes)
         self.loop = asyncio.get_running_loop()

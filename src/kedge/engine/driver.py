@@ -18,6 +18,7 @@ from contextvars import copy_context
 from kedge.base.clock import Clock
 from kedge.base.errors import InternalError, KedgeError
 from kedge.base.failpoints import armed, reach
+from kedge.engine.advice import Advice
 from kedge.engine.attempts import Attempts, Workshop
 from kedge.engine.deliveries import Delivery, deliver
 from kedge.engine.log import RunLog
@@ -63,6 +64,7 @@ class Driver:
         self._context = copy_context()
         """Turns run in the context of whoever started the run, not of whichever tool ended last."""
         self.attempts = Attempts(workshop, self, state.run_id)
+        self._advice = Advice(state, self, workshop.planner, workshop.agent)
         self._intake: deque[Input | Receipt | Delivery] = deque()
         self._scheduled = False
         self._in_turn = False
@@ -90,9 +92,9 @@ class Driver:
         self.on_events: Callable[[], None] | None = None
         """Called after each append, if anybody follows."""
         self.on_progress: Callable[[str, float | None, str], None] = _no_progress
-        self.on_ended: Callable[[], None] = _nothing
+        self.on_ended: Callable[[], None] = lambda: None
         """Called once the end is on disk."""
-        self.on_given_up: Callable[[], None] = _nothing
+        self.on_given_up: Callable[[], None] = lambda: None
         """Called once this driver can go on no more."""
         log.on_durable = self._on_durable
         log.on_lost = self._on_lost
@@ -208,6 +210,8 @@ class Driver:
                 self._promise(receipt.once_durable())
         if state.open_questions or state.paused or self._run_time.rests:
             self._run_time.account(state.end is None and not self._moves_by_itself)
+        if state.repair is not None or state.decision is not None:
+            self._advice.look()
         if state.parked:
             self._gates.when_given(self._poke)
         if state.timers or self._wake_at is not None:
@@ -476,10 +480,7 @@ class Driver:
         self._run_time.stop()
         if self._timer is not None:
             self._timer.cancel()
-
-
-def _nothing() -> None:
-    return None
+        self._advice.stop()
 
 
 def _no_progress(path: str, fraction: float | None, message: str) -> None:

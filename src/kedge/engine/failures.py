@@ -8,11 +8,13 @@ import traceback
 
 import msgspec
 
+from kedge.base.codec import decode, encode
 from kedge.base.errors import CATEGORIES, Category, KedgeError, NotDone, NotSerializable, ToolError
 from kedge.flow.words import Failure
 
 MESSAGE_CHARACTERS = 2_000
 TRACE_LINES = 6
+OFFERED_BYTES = 4_096
 _OUR_FRAMES = ("/kedge/engine/", "/kedge/tools/", "/kedge/testing/")
 """Between whoever called the tool and the tool: nothing that its author could mend."""
 
@@ -51,7 +53,7 @@ def _failure_of(error: BaseException) -> Failure:
     if isinstance(error, ToolFailed):
         return error.failure
     if isinstance(error, ToolError):
-        return Failure(
+        failure = Failure(
             category=_category(error.category),
             code=short(error.code),
             message=short(error.message),
@@ -60,6 +62,7 @@ def _failure_of(error: BaseException) -> Failure:
             retry_after_s=_wait_s(error.retry_after_s),
             remedy=short(error.remedy),
         )
+        return _with_offers(failure, error)
     if isinstance(error, NotSerializable):
         return Failure(
             category="not_serializable",
@@ -77,6 +80,22 @@ def _failure_of(error: BaseException) -> Failure:
         message=short(f"{type(error).__name__}: {_text(error)}"),
         trace=_trace(error),
     )
+
+
+def _with_offers(failure: Failure, error: ToolError) -> Failure:
+    """With what the tool says would work. It is kept in the log: what is large or no data is left out."""
+    if not (error.try_args or error.at_most):
+        return failure
+    why = "is too large to be stored"
+    try:
+        args = encode(dict(error.try_args))
+        most = encode({str(name): int(count) for name, count in dict(error.at_most).items()})
+    except Exception as wrong:
+        why = f"cannot be stored: {_text(wrong)}"
+    else:
+        if len(args) + len(most) <= OFFERED_BYTES:
+            return msgspec.structs.replace(failure, try_args=decode(args), at_most=decode(most))
+    return msgspec.structs.replace(failure, remedy=short(f"{failure.remedy} (what it offers {why})".strip()))
 
 
 def not_called(error: BaseException) -> Failure:

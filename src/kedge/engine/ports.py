@@ -5,7 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+from kedge.flow.commands import Command
+from kedge.flow.situation import Situation
 from kedge.journal.entry import Append, Entry, Head, Lease, Posted, Sent
+from kedge.plan.patch import Patch
+
+
+class Planner(Protocol):
+    """Changes a plan that has met trouble. Reads only: after a crash it is asked again."""
+
+    async def repair(self, situation: Situation, /) -> Patch | None:
+        """How the plan is to be changed; None if it knows no way."""
+        ...
+
+
+class Agent(Protocol):
+    """Says how a run is to go on. Acts by what it says alone: after a crash it is asked again."""
+
+    async def decide(self, situation: Situation, /) -> Sequence[Command]:
+        """What the run is to do; nothing, if it is to go on as it would."""
+        ...
 
 
 class Journal(Protocol):

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kedge.flow.program import Node, Scope
-from kedge.flow.questions import void
+from kedge.flow.reopen import reopen_step
+from kedge.flow.repairs import release
 from kedge.flow.revise import Change, plan_change, revise
 from kedge.flow.scopes import add_missing, let_go, recount, unwatch
 from kedge.flow.settle import hold_back, is_movable, settle, settle_failure
@@ -37,6 +38,8 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
         for live in states:
             _leave(state, live, gone)
             moved += add_missing(state, live)
+    for path in patch.retry:
+        reopen_step(state, state.steps[path])
     for step in moved:
         step.status = StepStatus.PENDING
         recount(step)
@@ -47,8 +50,7 @@ def follow(state: RunState, plan: Plan, patch: Patch) -> None:
             settle(state, step, Outcome.FAILED if step.required else Outcome.ABSENT)
     for step in moved:
         if step.node.fallback_for >= 0 and (target := step.scope.steps[step.node.fallback_for]).held:
-            void(state, target.path)
-            target.held = False
+            release(state, target)
     for path in patch.waive:
         settle_failure(state, state.steps[path], waived=True)
     for path in patch.cancel:

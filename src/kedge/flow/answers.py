@@ -17,7 +17,8 @@ from kedge.flow.conclude import conclude
 from kedge.flow.failing import fail
 from kedge.flow.input_question import settle_input
 from kedge.flow.plan_question import refused_plan
-from kedge.flow.state import Question, RunState, StepState
+from kedge.flow.question import Question
+from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure
 from kedge.plan.findings import invalid

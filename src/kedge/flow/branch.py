@@ -28,7 +28,7 @@ def forked(state: RunState, event: ev.Forked) -> None:
     state.undo_after = False
     for step in list(state.steps.values()):
         if step.status is StepStatus.DONE or step.rounds:
-            state.borrowed.add(step.path)
+            state.borrowed[step.path] = None
         if step.outcome is None:
             step.approved, step.given = "", None  # that was for the other run's call
         if step.status is StepStatus.RUNNING and step.is_call:

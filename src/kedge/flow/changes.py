@@ -6,7 +6,7 @@ changed plan is checked like any plan, as far as the change reaches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -34,6 +34,12 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 def changed(state: RunState, patch: Patch, cause: str, by: str) -> Act:
     """What follows from changing the plan so. Refused or InvalidPlan if it may not be."""
+    event, _ = adoption(state, patch, cause, by)
+    return lambda turn: turn.emit(event)
+
+
+def adoption(state: RunState, patch: Patch, cause: str, by: str) -> tuple[ev.PlanAdopted, Plan]:
+    """The event that changes the plan so, and the plan it makes. Refused or InvalidPlan if it may not be."""
     if state.undoing is not None and not state.undoing.told:
         raise Refused(
             "a compensation is under way: the plan cannot be changed meanwhile",
@@ -59,7 +65,7 @@ def changed(state: RunState, patch: Patch, cause: str, by: str) -> Act:
         version=state.version + 1, plan=digest(document), cause=cause, by=by, why=patch.why,
         patch=ev.Raw(_encode(patch)), tools=_new_tools(state, plan),
     )  # fmt: skip
-    return lambda turn: turn.emit(event)
+    return event, plan
 
 
 def rolled_back(state: RunState, number: int, why: str, by: str) -> Act:
@@ -109,13 +115,15 @@ def instances(state: RunState, path: str) -> list[StepState]:
 
 
 def _unlawful(state: RunState, plan: Plan, patch: Patch) -> Iterator[Finding]:
+    again = frozenset(patch.retry)
     for number, path in enumerate(patch.remove):
         yield from _fixed(state, path, "removed", f"remove[{number}]")
     for path, fields in patch.change.items():
         if not fields.keys() <= _HARMLESS_FIELDS:
-            yield from _fixed(state, path, "changed", at("change", path))
+            yield from _fixed(state, path, "changed", at("change", path), again)
+            yield from _items_fixed(state, path, fields)
     for path in patch.rewire:
-        yield from _fixed(state, path, "rewired", at("rewire", path))
+        yield from _fixed(state, path, "rewired", at("rewire", path), again)
     for number, path in enumerate(patch.cancel):
         step = state.steps.get(path)
         if step is None or step.status is not StepStatus.RUNNING or not step.is_call:
@@ -125,28 +133,54 @@ def _unlawful(state: RunState, plan: Plan, patch: Patch) -> Iterator[Finding]:
                 f"{path} {what}: only a running call can be cancelled",
                 _running(state),
             )  # fmt: skip
-    for number, path in enumerate(patch.waive):
-        step = state.steps.get(path)
-        if step is None or not step.held:
-            held = [one.path for one in state.steps.values() if one.held]
-            what = f"is {step.status}" if step is not None else "is no step of the run"
-            text = f"{path} {what}: only a failure that is being decided on can be waived"
-            yield _fault("not_held", f"waive[{number}]", path, text, held)
+    yield from _not_held(state, patch.waive, "waive", "waived")
+    yield from _not_held(
+        state, [path for path in patch.retry if path not in patch.waive], "retry", "tried again"
+    )
+    for path in again.intersection(patch.waive):
+        yield _fault("not_held", "retry", path, f"{path} cannot be both waived and tried again", ())
     for number, addition in enumerate(patch.add):
         yield from _misplaced(state, addition.into, f"add[{number}]")
     yield from _needless(state, plan, patch)
 
 
-def _fixed(state: RunState, path: str, what: str, place: str = "") -> Iterator[Finding]:
+def _not_held(state: RunState, paths: Sequence[str], field: str, what: str) -> Iterator[Finding]:
+    for number, path in enumerate(paths):
+        step = state.steps.get(path)
+        if step is None or not step.held:
+            held = [one.path for one in state.steps.values() if one.held]
+            how = f"is {step.status}" if step is not None else "is no step of the run"
+            text = f"{path} {how}: only a failure that is being decided on can be {what}"
+            yield _fault("not_held", f"{field}[{number}]", path, text, held)
+
+
+def _items_fixed(state: RunState, path: str, fields: Mapping[str, Any]) -> Iterator[Finding]:
+    """A foreach step that is tried again goes on with the items that it has."""
     for step in instances(state, path):
+        if "foreach" in fields and step.held and step.items is not None:
+            text = f"{step.path} has its items: which they are cannot be changed"
+            yield _fault(
+                "fixed_step", at("change", path), step.path, text, (), "waive it, and add another step"
+            )
+            return
+
+
+def _fixed(
+    state: RunState, path: str, what: str, place: str = "", again: frozenset[str] = frozenset()
+) -> Iterator[Finding]:
+    for step in instances(state, path):
+        if step.held and step.path in again:
+            continue
         begun = step.inner is not None or step.items is not None
         waits = step.status is StepStatus.WAITING and step.awaits == "signal"
         if step.status in _NOT_BEGUN and not begun and not (waits and what != "removed"):
             continue
         how = "has begun" if begun and step.outcome is None else f"is {step.status}"
-        remedy = (
-            "name it in `cancel`" if step.status is StepStatus.RUNNING and not begun else "add another step"
-        )
+        remedy = "add another step"
+        if step.status is StepStatus.RUNNING and not begun:
+            remedy = "name it in `cancel`"
+        elif step.held:
+            remedy = "name it in `retry`, or add another step"
         yield _fault("fixed_step", place, step.path, f"{step.path} {how}: it cannot be {what}", (), remedy)
         return
 
@@ -203,7 +237,15 @@ def _refuse_faults(state: RunState, plan: Plan, patch: Patch) -> None:
 
     reach = Reach(state.program)
     findings = check_change(plan, reach.touched(patch), reach.known, state.program.catalog, state.limits)
+    if findings.ok and unsupported(msgspec.structs.replace(plan, steps=_named(plan, patch))).ok:
+        return  # the plan was one that can be run, and so is what is new in it
     insist(findings if not findings.ok else unsupported(plan), "the plan would have")
+
+
+def _named(plan: Plan, patch: Patch) -> tuple[Step, ...]:
+    """The steps of a patched plan that the patch says something of."""
+    changed = (step_at(plan, path) for path in {**patch.change, **patch.rewire})
+    return (*(one.step for one in patch.add), *(step for step in changed if step is not None))
 
 
 def _new_tools(state: RunState, plan: Plan) -> dict[str, ev.ToolMark]:

@@ -12,6 +12,7 @@ from kedge.flow.conclude import conclude
 from kedge.flow.failing import backoff_s, fail
 from kedge.flow.names import result_bytes
 from kedge.flow.state import RunState, ScopeState, StepState
+from kedge.flow.trouble import may_repeat
 from kedge.flow.turn import Turn
 from kedge.flow.undoing import end_run
 from kedge.flow.words import Failure, Outcome, RunStatus, StepStatus
@@ -81,12 +82,7 @@ def _fail_composite(turn: Turn, step: StepState, failed: list[StepState]) -> Non
         message=f"{cause.path} failed" + (f": {cause.error.message}" if cause.error else ""),
         classified=True,
     )
-    retry = step.node.retry
-    if (
-        step.attempt < retry.attempts
-        and failure.category in retry.on
-        and step.node.effect in ("pure", "read")
-    ):
+    if may_repeat(step, failure):
         at = turn.now + int(backoff_s(step) * 1000)
         turn.emit(ev.RetryScheduled(path=step.path, attempt=step.attempt + 1, error=failure, at=at))
         return

@@ -113,6 +113,34 @@ class Retry(Order, tag="retry"):
     step: str
 
 
+class Repair(Order, tag="repair"):
+    """Let the planner change the plan."""
+
+    need: str
+    """What is wanted of it."""
+    step: str = ""
+    """The step that it is about."""
+
+
+class Say(Order, tag="say"):
+    """Say something, for agents and people to read."""
+
+    text: str
+
+
+class Note(Order, tag="note"):
+    """Keep something for later decisions."""
+
+    values: dict[str, Any]
+    """Merged into what is kept already; null takes a value out."""
+
+
+class Mark(Order, tag="mark"):
+    """Give the present position of the run a name."""
+
+    name: str
+
+
 class SetGoal(Order, tag="set_goal"):
     """Say otherwise what the run is for. The old words stay in the plan's earlier version."""
 
@@ -126,6 +154,8 @@ class SetContext(Order, tag="set_context"):
     values: dict[str, Any]
     """Merged into the context; null takes a value out."""
     why: str = ""
+    need: str = ""
+    """What it would take to use them: makes it trouble, for the planner to mend."""
 
 
 class Prioritise(Order, tag="prioritise"):
@@ -163,6 +193,10 @@ Command = (
     | Rewire
     | Skip
     | Retry
+    | Repair
+    | Say
+    | Note
+    | Mark
     | SetGoal
     | SetContext
     | Prioritise

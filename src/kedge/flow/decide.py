@@ -17,9 +17,13 @@ from kedge.flow import inputs as inp
 from kedge.flow.approvals import ask_person
 from kedge.flow.branching import branch_off, edit
 from kedge.flow.conclude import conclude, succeed
+from kedge.flow.consulting import ask_instead, take_decision, take_silence
 from kedge.flow.failing import ask_what_to_do, backoff_s, fail, question_id
 from kedge.flow.input_question import ask_for_inputs
+from kedge.flow.limiting import ask_limit
+from kedge.flow.mending import take_failure, take_patch
 from kedge.flow.names import render_args
+from kedge.flow.repairs import is_mended
 from kedge.flow.state import RunState, StepState
 from kedge.flow.steer import steer
 from kedge.flow.turn import Turn
@@ -51,6 +55,14 @@ def decide(turn: Turn, given: inp.Input) -> None:
             _used(turn, given)
         case inp.Exhausted():
             _exhausted(turn, given)
+        case inp.Repaired():
+            take_patch(turn, given)
+        case inp.RepairFailed():
+            take_failure(turn, given)
+        case inp.Decided():
+            take_decision(turn, given)
+        case inp.DecisionFailed():
+            take_silence(turn, given)
         case inp.Resumed():
             _resumed(turn, given)
         case inp.Salvaged():
@@ -198,10 +210,15 @@ def _ask_about_tools(turn: Turn, changed: Mapping[str, str]) -> None:
 def _ask_anew(turn: Turn, step: StepState) -> None:
     if step.status is StepStatus.IN_DOUBT:
         _ask_about(turn, step, _LOST)
-    elif step.held and step.outcome is None:
+    elif step.held and step.outcome is None and _is_anybodys(turn.state, step):
         ask_what_to_do(turn, step, step.error.message if step.error is not None else _LOST)
     elif step.status is StepStatus.WAITING and step.awaits == "approval":
         ask_person(turn, step, render_args(turn.state, step) if step.node.calls else b"{}")
+
+
+def _is_anybodys(state: RunState, step: StepState) -> bool:
+    """Neither the planner nor the agent is to say what its failure means."""
+    return not is_mended(state, step) and step.path not in state.deciding
 
 
 def _ask_what_is_not_asked(turn: Turn) -> None:
@@ -211,6 +228,8 @@ def _ask_what_is_not_asked(turn: Turn) -> None:
     for step in (*state.steps.values(), *state.undos.values()):
         if step.path not in asked:
             _ask_anew(turn, step)
+    for decision in state.decisions[-1:]:
+        ask_instead(turn, decision)
     ask_for_inputs(turn)
 
 
@@ -254,21 +273,3 @@ def _exhausted(turn: Turn, given: inp.Exhausted) -> None:
         return  # counted by the state itself: `due` asks when a call is to be made that may not be
     if not over and not asked and given.value >= state.limit(given.limit):
         ask_limit(turn, given.limit, given.value)
-
-
-def ask_limit(turn: Turn, limit: str, value: float) -> None:
-    """A limit of the run is used up: nothing starts until somebody says how to go on."""
-    state = turn.state
-    allowed = state.limit(limit)
-    value = float(value)  # as it is when it is read back
-    turn.emit(ev.LimitReached(limit=limit, value=value))
-    turn.emit(
-        ev.QuestionAsked(
-            question=question_id(state),
-            reason="limit",
-            limit=limit,
-            used=value,
-            text=f"The run used up its limit {limit} ({allowed:,.10g}). Raise it, or stop?",
-            options=("raise", "stop"),
-        )
-    )

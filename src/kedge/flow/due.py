@@ -15,9 +15,12 @@ from kedge.flow import events as ev
 from kedge.flow.approvals import ask, binding, expire, must_ask
 from kedge.flow.closing import close
 from kedge.flow.conclude import conclude
-from kedge.flow.decide import ask_limit, doubt_first
+from kedge.flow.consulting import consult
+from kedge.flow.decide import doubt_first
 from kedge.flow.failing import fail
 from kedge.flow.input_question import awaits_input
+from kedge.flow.limiting import ask_limit
+from kedge.flow.mending import mend
 from kedge.flow.names import bytes_of, fill_hole, render_args, resolver
 from kedge.flow.plan_question import ask_for_plan
 from kedge.flow.program import Node
@@ -86,14 +89,24 @@ def _advance(turn: Turn, gate: Gate) -> None:
             _look_at(turn, state.fresh.popleft())
         elif state.heard:
             _hear(turn, state.heard.pop())
-        elif state.closing:
+        elif state.closing and not (state.closing[-1] is None and (state.mends or state.deciding)):
             close(turn, state.closing.pop())
             if state.end is not None:
                 return
-        elif not _start_next(turn, gate) and (
-            state.blocked_by or not ((state.timers or state.parked) and _has_more(turn, gate))
+        elif (
+            not _start_next(turn, gate)
+            and (state.blocked_by or not ((state.timers or state.parked) and _has_more(turn, gate)))
+            and not (state.mends and _advise(turn))
         ):
             return
+
+
+def _advise(turn: Turn) -> bool:
+    """Ask the planner or the agent. True: something came of that at once."""
+    if mend(turn):
+        return True
+    consult(turn)
+    return False
 
 
 def _has_more(turn: Turn, gate: Gate) -> bool:
@@ -230,6 +243,9 @@ def _look_at(turn: Turn, step: StepState) -> None:
     if step.status is not StepStatus.READY or (step.attempt and step.node.calls):
         return  # a call is looked at before its first attempt only; folding a log leaves its entry here
     state, node = turn.state, step.node
+    if state.deciding and state.is_undecided(step):
+        state.undecided_fresh.append(step)
+        return
     if step.reason == "not_needed":
         turn.emit(ev.StepSkipped(path=step.path, reason="not_needed", because=(_target_id(step),)))
         return
@@ -373,6 +389,9 @@ def _start_next(turn: Turn, gate: Gate) -> bool:
         entry = heappop(ready)
         step = entry[2]
         if not _can_start(step):
+            continue
+        if state.deciding and not isinstance(step, Undo) and state.is_undecided(step):
+            state.undecided_ready.append(entry)
             continue
         if state.calls >= state.max_calls and not isinstance(step, Undo):  # an effect must not stay for that
             heappush(ready, entry)

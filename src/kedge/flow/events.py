@@ -7,27 +7,25 @@ journal's; here is only what happened.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, dataclass_transform
+from typing import Any, Literal
 
 import msgspec
 
+from kedge.flow.advised import (
+    DecisionAsked,
+    DecisionMissed,
+    DecisionTaken,
+    Marked,
+    Noted,
+    RepairAsked,
+    RepairRefused,
+    Said,
+    TroubleFound,
+)
+from kedge.flow.event import NONE, Event, Raw, Whole
 from kedge.flow.settings import RunSettings
 from kedge.flow.words import Blob, Failure, RunStatus
 from kedge.plan.tools import Effect
-
-Raw = msgspec.Raw
-"""Canonical JSON bytes, written into the event as they are."""
-
-NONE = Raw(b"")
-"""No value at all; `null` is a value."""
-
-Whole = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-"""A number or a time in ms. What somebody else wrote into a log can be reckoned with, too."""
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", gc=False):
-    """Base of all kinds."""
 
 
 class ToolMark(msgspec.Struct, frozen=True, gc=False):
@@ -210,6 +208,12 @@ class StepFailed(Event, tag="StepFailed"):
     error: Failure
     held: bool = False
     """What that means for others is still to be said: somebody is asked."""
+    repair: bool = False
+    """The planner is asked first, and only then a person."""
+    decide: bool = False
+    """The agent is asked first, and only then a person."""
+    severity: float = 0.0
+    """How grave it is; 0 where something else stands in for the step or tries again."""
     result: Raw = NONE
     """What its call gave, if that was no good, and something undoes it."""
     blob: Blob | None = None
@@ -309,7 +313,9 @@ class QuestionAsked(Event, tag="QuestionAsked"):
     """Somebody has to decide before this part of the run goes on."""
 
     question: str
-    reason: Literal["in_doubt", "limit", "tool_changed", "approval", "failed", "salvaged", "plan", "input"]
+    reason: Literal[
+        "in_doubt", "limit", "tool_changed", "approval", "failed", "salvaged", "plan", "input", "decision"
+    ]
     """salvaged: what is lost of the log may hold calls with effects; plan: nothing starts before a person
     wants it; input: it was not given."""
     text: str
@@ -435,6 +441,15 @@ AnyEvent = (
     | StepInDoubt
     | StepExpanded
     | Discovered
+    | TroubleFound
+    | RepairAsked
+    | RepairRefused
+    | DecisionAsked
+    | DecisionTaken
+    | DecisionMissed
+    | Said
+    | Noted
+    | Marked
     | FeedbackGiven
     | QuestionAsked
     | QuestionAnswered

@@ -15,10 +15,12 @@ from typing import Any
 import msgspec
 
 from kedge.base.errors import InternalError
+from kedge.flow import decisions, repairs
 from kedge.flow import events as ev
 from kedge.flow.adopt import follow
 from kedge.flow.branch import forked, result_kept, take_kept
 from kedge.flow.consent import plan_approved, want_consent
+from kedge.flow.guards import leaving
 from kedge.flow.missing import input_given, note_missing
 from kedge.flow.questions import closed, opened, void
 from kedge.flow.reopen import go_on_inside, reopen, reopen_step
@@ -81,6 +83,7 @@ def _run_started(state: RunState, event: ev.RunStarted) -> None:
     state.look_at_calls()
     if event.settings.ask != "never":  # somebody is there to ask
         note_missing(state)
+    decisions.begin(state)
 
 
 def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
@@ -88,9 +91,11 @@ def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
     state.tools.update(event.tools)
     if event.patch:
         patch = decode_patch(event.patch)
+        leaving(state, patch)
         follow(state, apply(state.plan, patch), patch)
     else:
         open_scope(state, state.root)
+    repairs.plan_adopted(state, event)
     state.versions.append(
         Version(event.version, state.plan, event.plan, state.at, state.seq, event.cause, event.by, event.why)
     )
@@ -178,13 +183,17 @@ def _step_succeeded(state: RunState, event: ev.StepSucceeded) -> None:
     step.ended_at = state.at
     step.ended_seq = state.seq
     state.done += 1
+    if step.node.expected_ms and step.items is None:
+        repairs.step_took(state, step)
+    if state.decides:
+        decisions.succeeded(state, step)
     settle(state, step, _DONE)
 
 
 def _result_reused(state: RunState, event: ev.ResultReused) -> None:
     _move(state, event)
     state.running += 1  # until its success, which follows at once
-    state.borrowed.add(event.path)
+    state.borrowed[event.path] = None
     take_kept(state, event.source)
 
 
@@ -211,6 +220,7 @@ def _step_failed(state: RunState, event: ev.StepFailed) -> None:
     step.ended_at = state.at
     step.ended_seq = state.seq
     step.held = event.held
+    repairs.step_failed(state, step, event)
     if event.result is not ev.NONE or event.blob is not None:
         state.unfit[step.path] = event.blob or bytes(event.result)
     if not event.held:
@@ -345,6 +355,7 @@ def _step_expanded(state: RunState, event: ev.StepExpanded) -> None:
 
 def _discovered(state: RunState, event: ev.Discovered) -> None:
     state.discoveries.append((event.path, event.what, event.need))
+    repairs.discovered(state, event)
 
 
 def _feedback_given(state: RunState, event: ev.FeedbackGiven) -> None:
@@ -365,6 +376,8 @@ def _question_asked(state: RunState, event: ev.QuestionAsked) -> None:
     opened(state, event)
     if event.reason == "salvaged":
         state.doubted = set()
+    elif event.reason == "decision":
+        decisions.question_asked(state, event)
 
 
 def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
@@ -384,6 +397,8 @@ def _question_answered(state: RunState, event: ev.QuestionAnswered) -> None:
         case "salvaged":
             if event.answer == "go on":
                 state.doubted = None
+        case "decision":
+            decisions.question_answered(state, event)
         case "tool_changed":
             state.accepted_tools.update(asked.tools)
         case "in_doubt" if event.answer != "retry" and asked.path in state.steps:
@@ -437,6 +452,15 @@ HANDLERS: dict[type[ev.Event], Callable[[RunState, Any], None]] = {
     ev.StepInDoubt: _step_in_doubt,
     ev.StepExpanded: _step_expanded,
     ev.Discovered: _discovered,
+    ev.TroubleFound: repairs.trouble_found,
+    ev.RepairAsked: repairs.repair_asked,
+    ev.RepairRefused: repairs.repair_refused,
+    ev.DecisionAsked: decisions.asked,
+    ev.DecisionTaken: decisions.taken,
+    ev.DecisionMissed: decisions.missed,
+    ev.Said: decisions.said,
+    ev.Noted: decisions.noted,
+    ev.Marked: decisions.marked,
     ev.FeedbackGiven: _feedback_given,
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,

@@ -8,7 +8,8 @@ from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow.changes import Act
 from kedge.flow.failing import question_id
-from kedge.flow.state import Question, RunState, StepState
+from kedge.flow.question import Question
+from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.plan.inputs import misfit, read_by
 

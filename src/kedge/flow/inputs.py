@@ -93,6 +93,45 @@ class Branched(msgspec.Struct, gc=False, kw_only=True):
     """What is not known of the other run, as a sentence: its log was damaged after that event."""
 
 
+class Repaired(msgspec.Struct, gc=False):
+    """The planner answered one round of a repair."""
+
+    repair: int
+    round: int
+    patch: Patch | None
+    """How the plan is to be changed; None if it knows no way."""
+    by: str = ""
+
+
+class RepairFailed(msgspec.Struct, gc=False):
+    """The planner did not answer, or with something that is no patch."""
+
+    repair: int
+    round: int
+    why: str
+    code: str
+    by: str = ""
+    final: bool = False
+    """There is no use in asking again."""
+
+
+class Decided(msgspec.Struct, gc=False):
+    """The agent answered."""
+
+    decision: int
+    commands: tuple[Command, ...] = ()
+    by: str = ""
+
+
+class DecisionFailed(msgspec.Struct, gc=False):
+    """The agent did not answer, or with something that is no list of commands."""
+
+    decision: int
+    why: str
+    code: str
+    by: str = ""
+
+
 class Exhausted(msgspec.Struct, gc=False):
     """The driver measured that a limit of the run is used up."""
 
@@ -100,4 +139,19 @@ class Exhausted(msgspec.Struct, gc=False):
     value: float
 
 
-Input = Returned | Raised | Reported | Used | Ticked | Resumed | Salvaged | Branched | Command | Exhausted
+Input = (
+    Returned
+    | Raised
+    | Reported
+    | Used
+    | Ticked
+    | Resumed
+    | Salvaged
+    | Branched
+    | Command
+    | Repaired
+    | RepairFailed
+    | Decided
+    | DecisionFailed
+    | Exhausted
+)

@@ -40,6 +40,7 @@ class Node:
         "deps",
         "effect",
         "expect",
+        "expected_ms",
         "fallback",
         "fallback_for",
         "foreach",
@@ -111,6 +112,9 @@ class Node:
         self.weight_s = 1.0 if once_s is None else once_s
         if step.loop is not None:
             self.weight_s = whole_s(step, self.weight_s)
+        estimate = step.estimate if self.calls else None
+        self.expected_ms = int((estimate.seconds or 0) * 1000) if estimate is not None else 0
+        """What one attempt is expected to take; 0 if nobody said."""
         judged = self.quality is not None or step.quality_min is not None or step.output is not None
         self.tested = self.expect is not None or step.loop is not None or judged
         """What comes back is looked at before the step is done."""

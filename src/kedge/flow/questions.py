@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from kedge.flow.decisions import question_void
 from kedge.flow.events import QuestionAsked
-from kedge.flow.state import Question, RunState
+from kedge.flow.question import Question
+from kedge.flow.state import RunState
 
-ABOUT_A_STEP = frozenset({"in_doubt", "approval", "failed"})
+ABOUT_A_STEP = frozenset({"in_doubt", "approval", "failed", "decision"})
 """Reasons for which one step waits. For most others nothing in the run starts."""
 HOLDS_UP_NOTHING = frozenset({"input"})
 """Only those that read it wait."""
@@ -41,8 +43,8 @@ def closed(state: RunState, id_: str, answer: str, by: str) -> QuestionAsked:
 def void(state: RunState, path: str) -> None:
     """What is asked about a step means nothing any more."""
     id_ = state.asked_about.get(path)
-    if id_ is not None:
-        closed(state, id_, VOID, "")
+    if id_ is not None and closed(state, id_, VOID, "").reason == "decision":
+        question_void(state, id_)
 
 
 def void_all(state: RunState) -> None:

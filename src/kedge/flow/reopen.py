@@ -6,7 +6,7 @@ started again like all others, and then go on with those of their children that 
 
 from __future__ import annotations
 
-from kedge.flow.questions import void
+from kedge.flow.repairs import release
 from kedge.flow.scopes import add_missing, let_go, recount, unwatch
 from kedge.flow.settle import hold_back, is_movable
 from kedge.flow.state import RunState, ScopeState, Span, StepState
@@ -25,19 +25,20 @@ def take_back_end(state: RunState) -> None:
     state.error = None
     state.cancelling = False
     state.stopped_by = ""
+    state.fingerprints.clear()  # somebody wants it tried again
+    state.needs.clear()
     state.idle_ms += state.at - state.ended_at
     state.ended_at = 0
 
 
 def reopen_step(state: RunState, step: StepState) -> None:
     """In a run that goes on, a failed step is tried again, with those that were skipped because of it."""
+    if step.held:  # nobody was told that it failed
+        _try_again(state, step)
+        return
+    release(state, step)
     again: list[StepState] = []
-    void(state, step.path)
-    if step.held:
-        _reset(state, step)
-        again.append(step)
-    else:
-        _take_back(state, step, again)
+    _take_back(state, step, again)
     for one in again:  # grows
         if one.owner is None:
             for index in one.node.consumers:
@@ -57,6 +58,14 @@ def reopen_step(state: RunState, step: StepState) -> None:
             recount(one)
     for one in (*again, *waiting):
         _go_on(state, one)
+
+
+def _try_again(state: RunState, step: StepState) -> None:
+    release(state, step)
+    _reset(state, step)
+    unwatch(step)
+    recount(step)
+    _go_on(state, step)
 
 
 def _needs(step: StepState, taken: set[StepState]) -> bool:

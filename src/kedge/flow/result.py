@@ -174,6 +174,16 @@ class RunResult:
         """Every plan it has followed: number, plan, when, what led to it, who wanted it and why."""
         self.forked_from = state.forked_from
         """The run that it branched off and the last event that both have; None if it is no fork."""
+        self.troubles = tuple(state.troubles)
+        """All that came up and the plan did not foresee, whether it led to a repair or not."""
+        self.repairs = tuple(msgspec.structs.replace(one) for one in state.repairs)
+        """Every repair of the plan: what it was for, what became of it and why."""
+        self.decisions = tuple(msgspec.structs.replace(one) for one in state.decisions)
+        """Every decision that an agent was asked for, and what it wanted."""
+        self.messages = tuple(state.messages.kept)
+        """What was said last, by agents and people."""
+        self.positions = dict(state.positions.kept)
+        """Numbers of events that were given a name."""
         self.steps = StepResults(state)
         """What became of each step, by path: `result.steps["outer[3]/inner"]`."""
         self.feedback = Feedbacks(state)

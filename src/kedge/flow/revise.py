@@ -76,7 +76,7 @@ def plan_change(program: Program, plan: Plan, effects: Mapping[str, Effect]) -> 
     """What following `plan` would change. Nothing is changed yet."""
     revision = _Revision(program, plan, effects)
     revision.look()
-    gone = {node for change in revision.scopes for node in change.gone}
+    gone = {node for change in revision.scopes for top in change.gone for node in _whole(top)}
     altered = dict.fromkeys((*revision.changed, *revision.renamed()))
     return revision, Change(tuple(revision.scopes), tuple(node for node in altered if node not in gone))
 
@@ -87,9 +87,12 @@ def revise(revision: _Revision, change: Change) -> None:
     home = _homes(change, program)
     for node in change.altered:
         _unlink(home[node], node)
-    for scope, gone, fresh in change.scopes:
+    for scope, gone, _ in change.scopes:  # all of them before any place shifts
         for node in gone:
             _unlink(scope, node)
+            for inner in _whole(node):
+                inner.places = {}
+    for scope, gone, fresh in change.scopes:
         _take_out(scope, gone)
         for node in fresh:
             node.index = len(scope.nodes)
@@ -106,6 +109,13 @@ def revise(revision: _Revision, change: Change) -> None:
             for below, _ in _below(node.scope) if node.scope is not None else ():
                 below.link_all()
     program.follow(revision.plan)
+
+
+def _whole(node: Node) -> Iterator[Node]:
+    """The node and all inside it."""
+    yield node
+    for scope, _ in _below(node.scope) if node.scope is not None else ():
+        yield from scope.nodes
 
 
 def _homes(change: Change, program: Program) -> dict[Node, Scope]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from heapq import heapify, heappush
 
 from kedge.flow.questions import void
+from kedge.flow.repairs import release
 from kedge.flow.state import RunState, StepState, Undo
 from kedge.flow.unwind import settled as undo_settled
 from kedge.flow.words import Outcome, StepStatus
@@ -117,8 +118,7 @@ def _dismiss(state: RunState, fallback: StepState) -> None:
 
 def settle_failure(state: RunState, step: StepState, *, waived: bool) -> None:
     """What the failure of a held step means: that of any failure, or that the run goes on without it."""
-    void(state, step.path)
-    step.held = False
+    release(state, step)
     first = step
     while waived:
         first.waived = True
@@ -176,6 +176,8 @@ def hold_back(state: RunState, steps: list[StepState]) -> None:
         return
     state.ready = [entry for entry in state.ready if entry[2] not in off]
     heapify(state.ready)
+    state.undecided_ready = [entry for entry in state.undecided_ready if entry[2] not in off]
+    state.undecided_fresh = [step for step in state.undecided_fresh if step not in off]
     for name, heap in list(state.parked.items()):
         kept = [entry for entry in heap if entry[2] not in off]
         heapify(kept)

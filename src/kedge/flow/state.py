@@ -11,35 +11,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from kedge.base.codec import decode
 from kedge.base.errors import InternalError, NotFound
 from kedge.base.limits import DEFAULT_LIMITS, Limits
-from kedge.flow.events import CompensationStarted, QuestionAsked, Raw, ResultKept, RunEnded, ToolMark
+from kedge.flow.conversation import Appended, Merged, Message
+from kedge.flow.decision import AgentDecision, Point
+from kedge.flow.events import CompensationStarted, Raw, ResultKept, RunEnded, ToolMark
 from kedge.flow.program import Node, Program, Scope
+from kedge.flow.question import Question
+from kedge.flow.records import Span, Version
 from kedge.flow.settings import RunSettings
+from kedge.flow.trouble import Repair, Trouble
 from kedge.flow.usage import Told, Usage
 from kedge.flow.words import ENDED, Blob, Failure, Outcome, RunStatus, StepStatus
-from kedge.plan.model import Plan
+from kedge.plan.model import Approval, Plan
 
 Stored = bytes | Blob
 """A value: its canonical bytes, or the name of them."""
-
-
-class Span:
-    """One attempt or round, as it was: for timelines and accounts."""
-
-    __slots__ = ("attempt", "end", "final", "iteration", "outcome", "start")
-
-    def __init__(self, start: int, end: int, attempt: int, iteration: int, outcome: str) -> None:
-        self.start = start
-        self.end = end
-        self.attempt = attempt
-        self.iteration = iteration
-        self.outcome = outcome
-        self.final = False
-        """The step ended with it, and began anew when the run was taken up after its end."""
 
 
 def _no_blobs(sha: str) -> bytes:
@@ -234,37 +224,6 @@ class ScopeState:
         """How long the round or attempt was waited for: a delay or a backoff."""
 
 
-class Version(NamedTuple):
-    """A plan that the run has followed."""
-
-    number: int
-    plan: Plan
-    id: str
-    """The plan's content hash."""
-    at: int
-    seq: int
-    cause: str
-    by: str
-    why: str
-
-
-class Question:
-    """Something only a person (or a late result) can decide."""
-
-    __slots__ = ("answer", "answered_at", "asked", "asked_at", "by")
-
-    def __init__(self, asked: QuestionAsked, asked_at: int) -> None:
-        self.asked = asked
-        self.asked_at = asked_at
-        self.answer = ""
-        self.answered_at = 0
-        self.by = ""
-
-    @property
-    def open(self) -> bool:
-        return not self.answer
-
-
 class RunState:
     """One run."""
 
@@ -283,7 +242,7 @@ class RunState:
         self.asks = False
         """Each call is looked at before it is made: the settings may ask about it, or it is done already."""
         self.forked_from: tuple[str, int] | None = None
-        self.borrowed: set[str] = set()
+        self.borrowed: dict[str, None] = {}
         """Steps of a fork whose calls the other run made: what they did is not this run's to undo."""
         """The run that it branched off, and the last event that both have."""
         self.kept: dict[str, ResultKept] = {}
@@ -367,6 +326,7 @@ class RunState:
         self.heard: list[str] = []
         """Signals for which there is both, something that came and somebody who waits."""
         self.discoveries: list[tuple[str, str, str]] = []
+        self._begin_advice()
         self.undo_after = False
         """Once what runs is stopped, what was done is to be undone."""
         self.undoing: Undoing | None = None
@@ -393,6 +353,45 @@ class RunState:
         """Composites and foreach steps (None: the run) of which everything is settled."""
         self.order = 0
         """Tie-breaker of the heaps: first come, first served."""
+
+    def _begin_advice(self) -> None:
+        """What planners mend and agents decide, and what was said."""
+        self.troubles: list[Trouble] = []
+        """All there has been, whether it led to a repair or not."""
+        self.unmended: list[Trouble] = []
+        """What the next repair is for."""
+        self.repairs: list[Repair] = []
+        """Every repair so far."""
+        self.repair: Repair | None = None
+        """The one that is open."""
+        self.fingerprints: dict[str, None] = {}
+        """What was repaired before: the remaining plan and its trouble, as hashes."""
+        self.guarded: dict[str, Approval] = {}
+        """Approvals of steps that were taken out of the plan."""
+        self.needs: dict[str, None] = {}
+        """What it was said to take, each of which is mended once."""
+        self.decides = 0
+        """How often the agent is asked: the place of the setting `decide_at` among its words."""
+        self.points: list[Point] = []
+        """What the next decision is about."""
+        self.deciding: dict[str, None] = {}
+        """Steps about which is to be decided: what reads them waits."""
+        self.decisions: list[AgentDecision] = []
+        """Every decision so far."""
+        self.decision: AgentDecision | None = None
+        """The one that is open."""
+        self.undecided_fresh: list[StepState] = []
+        """What waits for a decision, out of `fresh`."""
+        self.undecided_ready: list[tuple[int, int, StepState]] = []
+        """The same, out of `ready`."""
+        self.messages: Appended[Message] = Appended()
+        self.notes: Merged[Any] = Merged()
+        self.positions: Merged[int] = Merged()
+        """Numbers of events, by the names that were given to them."""
+
+    def is_undecided(self, step: StepState) -> bool:
+        """It reads a step about which the agent is still to say how to go on."""
+        return any(step.needed(name).path in self.deciding for name in step.node.places)
 
     @property
     def plan(self) -> Plan:
@@ -457,10 +456,11 @@ class RunState:
         """Looks at the steps themselves: a state folded from its log holds some that have moved on."""
         steps = [*self.fresh, *(entry[2] for entry in (*self.ready, *self.timers))]
         return (
-            bool(self.parked)
-            or any(step.status is StepStatus.READY for step in steps)
+            self.mends
+            or bool(self.parked)
+            or any(step.status is StepStatus.READY and not self.is_undecided(step) for step in steps)
             or any(step.status is StepStatus.WAITING and not step.awaits for step in steps)
-            or any(self.is_over(owner) for owner in self.closing)
+            or any(self.is_over(owner) for owner in self.closing if owner or not self.deciding)
         )
 
     def is_over(self, owner: StepState | None) -> bool:
@@ -473,6 +473,11 @@ class RunState:
         if owner.items is not None:
             return owner.open == 0
         return owner.inner is not None and owner.inner.open == 0
+
+    @property
+    def mends(self) -> bool:
+        """The planner or the agent is asked, or to be asked: the plan may become another one."""
+        return bool(self.repair or self.unmended or self.decision or self.points)
 
     @property
     def ended(self) -> bool:

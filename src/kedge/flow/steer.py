@@ -10,18 +10,22 @@ from collections.abc import Callable
 from typing import Any
 
 from kedge.base.codec import encode
-from kedge.base.errors import KedgeError, NotFound, Refused
+from kedge.base.errors import BadInput, KedgeError, NotFound, Refused
 from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow.answers import answer, refuse_late
+from kedge.flow.authority import refuse_agent, widening
 from kedge.flow.changes import Act, changed, rolled_back
+from kedge.flow.conversation import MARK, MESSAGE, NAMES, NOTES_BYTES
 from kedge.flow.plan_question import own_change
 from kedge.flow.state import RunState, StepState
+from kedge.flow.trouble import DEMANDED, Trouble, of_need
 from kedge.flow.turn import Turn
 from kedge.flow.undoing import compensate, refuse_meanwhile, rolled_back_undone
 from kedge.flow.words import Outcome, StepStatus
+from kedge.plan.findings import invalid
 from kedge.plan.nearest import nearest
-from kedge.plan.patch import Addition, Patch
+from kedge.plan.patch import Addition, Patch, between
 
 _SKIPPABLE = frozenset({StepStatus.PENDING, StepStatus.READY, StepStatus.WAITING})
 
@@ -41,6 +45,8 @@ def steer(turn: Turn, command: cmd.Command) -> None:
             refuse_late(state, command, turn.asked_at)
         if state.end is not None or state.compensating:
             refuse_meanwhile(state, command)
+        if command.role != "person":
+            refuse_agent(state, command)
         act = _RULES[type(command)](state, command)
     except KedgeError as refusal:
         if command.key:
@@ -71,6 +77,14 @@ def _emits(*events: ev.Event) -> Act:
     def act(turn: Turn) -> None:
         for event in events:
             turn.emit(event)
+
+    return act
+
+
+def _both(one: Act, other: Act) -> Act:
+    def act(turn: Turn) -> None:
+        one(turn)
+        other(turn)
 
     return act
 
@@ -169,6 +183,12 @@ def _retry(state: RunState, given: cmd.Retry) -> Act:
         raise Refused(f"it is {step.status}, not failed", code="cannot_retry", where=where)
     if not step.held and (step.outcome is None or step.outcome is Outcome.DONE):
         raise Refused("its fallback stands in for it", code="cannot_retry", where=where)
+    if not step.held and step.node.fallback_for >= 0:
+        target = step.scope.steps[step.node.fallback_for].path
+        raise Refused(
+            f"it stood in for {target}, which has settled",
+            code="cannot_retry", where=where, remedy=f"retry {target}",
+        )  # fmt: skip
     around = step.owner or step.scope.owner
     if around is not None and around.outcome is not None:
         raise Refused(
@@ -178,11 +198,60 @@ def _retry(state: RunState, given: cmd.Retry) -> Act:
     return _emits(ev.Reopened(path=step.path, by=given.by))
 
 
+def _repair(state: RunState, given: cmd.Repair) -> Act:
+    if not state.settings.repair:
+        raise Refused(
+            "its plan is not repaired", code="no_repair", where=f"run {state.run_id}",
+            remedy="start it in an engine with a planner, or change the plan with an edit",
+        )  # fmt: skip
+    path = _step(state, given.step).path if given.step else ""
+    trouble = Trouble(kind="demand", severity=DEMANDED, path=path, what=given.need, need=given.need)
+    return _emits(ev.TroubleFound(trouble=trouble, by=given.by))
+
+
+# --- words
+
+
+def _say(state: RunState, given: cmd.Say) -> Act:
+    if len(given.text) > MESSAGE:
+        raise BadInput(
+            f"a message may have {MESSAGE:,} characters, this one has {len(given.text):,}",
+            code="message_too_long", remedy="write a file, and say where it is",
+        )  # fmt: skip
+    return _emits(ev.Said(text=given.text, by=given.by, role=given.role))
+
+
+def _note(state: RunState, given: cmd.Note) -> Act:
+    raw = encode(given.values)
+    kept = state.notes.kept | given.values
+    if len(kept) > NAMES or len(encode(kept)) > NOTES_BYTES:
+        raise BadInput(
+            f"notes have room for {NAMES:,} names and {NOTES_BYTES:,} bytes",
+            code="too_many_notes", remedy="take some out with null, or write a file",
+        )  # fmt: skip
+    return _emits(ev.Noted(values=ev.Raw(raw), by=given.by))
+
+
+def _mark(state: RunState, given: cmd.Mark) -> Act:
+    if not 0 < len(given.name) <= MARK or len(state.positions.kept) >= NAMES:
+        raise BadInput(
+            f"a position is named with 1 to {MARK} characters, and a run has {NAMES:,} at most",
+            code="position_name", remedy="choose another name",
+        )  # fmt: skip
+    return _emits(ev.Marked(name=given.name, by=given.by))
+
+
 # --- the plan
+
+
+def _insist_on_person(state: RunState, given: cmd.Order, patch: Patch) -> None:
+    if given.role != "person" and (faults := list(widening(state, patch))):
+        raise invalid(faults)
 
 
 def _inject(state: RunState, given: cmd.Inject) -> Act:
     patch = Patch(why=given.why, add=(Addition(step=given.step, into=given.into),))
+    _insist_on_person(state, given, patch)
     return changed(state, patch, "inject", given.by)
 
 
@@ -191,6 +260,7 @@ def _remove(state: RunState, given: cmd.Remove) -> Act:
 
 
 def _edit(state: RunState, given: cmd.Edit) -> Act:
+    _insist_on_person(state, given, given.patch)
     return changed(state, given.patch, "edit", given.by)
 
 
@@ -205,7 +275,11 @@ def _set_goal(state: RunState, given: cmd.SetGoal) -> Act:
 def _set_context(state: RunState, given: cmd.SetContext) -> Act:
     merged = {**state.plan.context, **given.values}
     context = {name: value for name, value in merged.items() if value is not None}
-    return changed(state, Patch(why=given.why, plan={"context": context}), "set_context", given.by)
+    act = changed(state, Patch(why=given.why, plan={"context": context}), "set_context", given.by)
+    if not given.need:
+        return act
+    trouble = of_need("context", "", f"the context has other values: {', '.join(given.values)}", given.need)
+    return _both(act, _emits(ev.TroubleFound(trouble=trouble, by=given.by)))
 
 
 def _prioritise(state: RunState, given: cmd.Prioritise) -> Act:
@@ -214,6 +288,8 @@ def _prioritise(state: RunState, given: cmd.Prioritise) -> Act:
 
 
 def _rollback(state: RunState, given: cmd.Rollback) -> Act:
+    wanted = next((one.plan for one in state.versions if one.number == given.version), state.plan)
+    _insist_on_person(state, given, between(state.plan, wanted))
     if given.compensate:
         return rolled_back_undone(state, given)
     return rolled_back(state, given.version, given.why, given.by)
@@ -231,6 +307,10 @@ _RULES: dict[type[cmd.Order], Callable[[RunState, Any], Act]] = {
     cmd.Rewire: _rewire,
     cmd.Skip: _skip,
     cmd.Retry: _retry,
+    cmd.Repair: _repair,
+    cmd.Say: _say,
+    cmd.Note: _note,
+    cmd.Mark: _mark,
     cmd.SetGoal: _set_goal,
     cmd.SetContext: _set_context,
     cmd.Prioritise: _prioritise,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kedge.flow import decisions, repairs
 from kedge.flow.questions import void_all
 from kedge.flow.state import RunState, StepState
 from kedge.flow.transitions import SETTLED
@@ -10,6 +11,8 @@ from kedge.flow.words import Outcome, StepStatus
 
 def stop_all(state: RunState) -> None:
     """What has not settled is cut off, but for what is in doubt."""
+    repairs.run_ended(state)
+    decisions.run_ended(state)
     state.fresh.clear()
     state.timers.clear()
     state.listeners.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -78,6 +79,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What to do next."""
     trace: str = ""
     """Where in the tool it was raised, shortened."""
+    try_args: dict[str, Any] = {}
+    """Arguments with which the tool says that it may work, beside the others of the call."""
+    at_most: dict[str, int] = {}
+    """Of list arguments, how many items the tool says that it takes at once."""
 
 
 class Blob(msgspec.Struct, frozen=True):

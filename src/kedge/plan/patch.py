@@ -54,6 +54,8 @@ class Patch(Part, frozen=True, kw_only=True):
     """Running steps that are to be stopped. Those not named go on."""
     waive: tuple[str, ...] = ()
     """Failed steps that the run shall not fail for."""
+    retry: tuple[str, ...] = ()
+    """Failed steps that are to be tried again; `change` and `rewire` may name them too."""
     plan: dict[str, Any] = {}
     """Fields of the plan itself, of goal, context, outputs and answer."""
 
@@ -61,8 +63,9 @@ class Patch(Part, frozen=True, kw_only=True):
     def is_empty(self) -> bool:
         """It changes nothing."""
         return not (
-            self.add or self.remove or self.change or self.rewire or self.cancel or self.waive or self.plan
-        )
+            self.add or self.remove or self.change or self.rewire or self.cancel or self.waive
+            or self.retry or self.plan
+        )  # fmt: skip
 
 
 class _Tree:

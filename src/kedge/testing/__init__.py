@@ -14,6 +14,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kedge.testing.advisers import ScriptedAgent as ScriptedAgent
+    from kedge.testing.advisers import ScriptedPlanner as ScriptedPlanner
     from kedge.testing.rehearsing import rehearsal as rehearsal
     from kedge.testing.rehearsing import try_plan as try_plan
     from kedge.testing.replays import assert_replays as assert_replays
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from kedge.testing.virtual_time import virtual as virtual
 
 _HOMES = {
+    "advisers": "ScriptedAgent ScriptedPlanner",
     "rehearsing": "rehearsal try_plan",
     "replays": "assert_replays",
     "scripts": "Always Discover Fail Hang Late Scripted Use scripted",

@@ -98,6 +98,9 @@ PLACES: dict[str, str] = {
     "driver.drain": "nothing more is to start",
     "driver.close.calls_ended": "a driver's calls have ended or were left, their results lie in the intake",
     "driver.close.taken_back": "calls that were never made are taken back, in memory",
+    # planner and agent
+    "advice.ask": "planner or agent is to be asked, and does not know",
+    "advice.answered": "planner or agent has answered, or not in time; the intake does not hold it",
     # a call
     "attempts.start": "a call is about to be made",
     "attempts.thread.begun": "a thread works at a call, the tool is about to be called",

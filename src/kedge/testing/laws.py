@@ -12,6 +12,7 @@ from typing import Any
 
 from kedge.flow.compensation import TAKEN_BACK, rounds_left, users_of
 from kedge.flow.events import AnyEvent, QuestionAsked, StepExpanded, StepInterrupted, StepStarted, StepWaiting
+from kedge.flow.repairs import is_mended
 from kedge.flow.state import RunState, ScopeState, StepState, Undo
 from kedge.flow.words import Outcome, StepStatus
 
@@ -74,8 +75,20 @@ def check_moves(state: RunState) -> None:
     _same("to be approved", sorted(approvals), sorted(waits))
     held = [s.path for s in state.steps.values() if s.held and s.outcome is None]
     failed = [q.asked.path for q in state.questions.values() if q.open and q.asked.reason == "failed"]
-    _same("held", sorted(held), sorted(failed))
+    mended = {path for path in held if is_mended(state, state.steps[path])}
+    decided = {path for path in held if path in state.deciding}
+    _same("held", sorted(held), sorted(mended | decided | set(failed)))
+    _same("held twice", set[str](), mended.intersection(failed))
+    open_points = [*state.points, *(state.decision.points if state.decision is not None else ())]
+    if not {point.path for point in open_points} <= state.deciding.keys():
+        raise AssertionError(f"of {open_points} some are not waited for: {list(state.deciding)}")
+    if state.decision is not None or (state.end is None and state.mends and state.repair is None):
+        if state.decision is None and not (state.paused or state.blocked_by or state.cancelling):
+            raise AssertionError("somebody is to be asked, and is not")
+        return
     if state.end is not None or state.paused or state.open_questions or state.running:
+        return
+    if state.repair is not None and state.repair.asked:
         return
     waiting = [s.path for s in calls if s.status is StepStatus.WAITING]
     if not waiting and not state.parked:
@@ -169,6 +182,7 @@ def frontier(state: RunState) -> list[str]:
     """Paths of the steps that are to be looked at or to be started."""
     steps = [*state.fresh, *(entry[2] for entry in state.ready)]
     steps += [entry[2] for heap in state.parked.values() for entry in heap]
+    steps += [*state.undecided_fresh, *(entry[2] for entry in state.undecided_ready)]
     return sorted({s.path for s in steps if s.status in (StepStatus.READY, StepStatus.WAITING)})
 
 
@@ -184,7 +198,8 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
         "extended doubted open_questions blocked_by listening running calls retries total settled done "
         "retired discoveries status undo_after unfit forked_from borrowed kept asks approved unapproved "
-        "missing end_waits inputs"
+        "missing end_waits inputs troubles unmended repairs repair fingerprints needs guarded decides points "
+        "deciding decision decisions messages notes positions"
     )
     return {
         "run": {name: getattr(state, name) for name in own.split()},

@@ -45,6 +45,7 @@ from kedge.flow.names import result_bytes
 from kedge.flow.program import Node, compile_plan
 from kedge.flow.result import RunResult
 from kedge.flow.settings import RunSettings
+from kedge.flow.situation import Situation, situation
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure
@@ -108,6 +109,11 @@ class Seen:
     def kinds(self) -> list[str]:
         """Kinds of all events, as they happened."""
         return [kind_of(event) for event in self.events]
+
+    @property
+    def situation(self) -> Situation:
+        """What a planner is shown."""
+        return situation(self.state)
 
     @property
     def next_wake_ms(self) -> int | None:
@@ -262,6 +268,20 @@ class Ring(Seen):
         if not question:
             (question,) = self.questions
         return self.send("answer", question=question, answer=answer, value=value, by="anna")
+
+    def mend(self, patch: Patch | None, by: str = "planner") -> Self:
+        """The planner answers the repair that is open."""
+        repair = self.state.repair
+        if repair is None:
+            raise AssertionError("no repair is open")
+        return self.put(inp.Repaired(repair.number, repair.round, patch, by))
+
+    def decide(self, *commands: Command, by: str = "agent") -> Self:
+        """The agent answers the decision that is open."""
+        decision = self.state.decision
+        if decision is None:
+            raise AssertionError("no decision is open")
+        return self.put(inp.Decided(decision.number, commands, by))
 
     def crash(self) -> Self:
         """The process is gone: calls in flight are forgotten, the state is folded from the log."""

@@ -38,6 +38,8 @@ _RUN_LEVEL = frozenset(
         ev.RunResumed, ev.Forked, ev.RunPaused, ev.RunUnpaused, ev.RunCancelling,
         ev.CompensationStarted, ev.CompensationEnded, ev.RunEnded, ev.QuestionAsked, ev.QuestionAnswered,
         ev.LimitReached,
+        ev.TroubleFound, ev.RepairAsked, ev.RepairRefused, ev.DecisionAsked, ev.DecisionTaken,
+        ev.DecisionMissed, ev.Said, ev.Noted, ev.Marked,
     }
 )  # fmt: skip
 decode_patch = msgspec.json.Decoder(Patch).decode

@@ -9,8 +9,9 @@ import msgspec
 
 from kedge.flow.estimates import StepEstimate
 from kedge.flow.names import bytes_of
+from kedge.flow.question import Question
 from kedge.flow.result import RunResult, StepResult
-from kedge.flow.state import Question, RunState, StepState, Version
+from kedge.flow.state import RunState, StepState, Version
 from kedge.flow.words import Blob, StepStatus
 from kedge.views.markdown import bullets, code, prose, quoted, table
 from kedge.views.text import clean, duration, moment

@@ -116,6 +116,51 @@ def _question_answered(event: ev.QuestionAnswered, about: About) -> str:
     return f"Question {clean(event.question, 20)} is answered{_by(event)}: {clean(event.answer, 80)}"
 
 
+def _trouble_found(event: ev.TroubleFound, about: About) -> str:
+    trouble = event.trouble
+    where = f" at step {clean(trouble.path, 80)}" if trouble.path else ""
+    need = f" (it takes: {clean(trouble.need, 120)})" if trouble.need and trouble.need != trouble.what else ""
+    return f"Trouble{where}{_by(event)}: {clean(trouble.what, 200)}{need}"
+
+
+def _repair_asked(event: ev.RepairAsked, about: About) -> str:
+    first = event.troubles[0] if event.troubles else None
+    others = len(event.troubles) - 1 + event.more
+    what = f": {clean(first.path, 80)}{', ' if first.path else ''}{clean(first.what, 200)}" if first else ""
+    more = f" and {others:,} more" if others > 0 else ""
+    turn = f", round {event.round}" if event.round > 1 else ""
+    return f"Repair {event.repair} of plan version {event.version} is asked for{turn}{what}{more}"
+
+
+def _repair_refused(event: ev.RepairRefused, about: About) -> str:
+    what = f"Repair {event.repair}, round {event.round}: nothing came of it"
+    end = "; the plan stays as it is" if event.final else "; the planner is asked again"
+    return f"{what}{_by(event)}: {clean(event.message, 300)}{end}"
+
+
+def _decision_asked(event: ev.DecisionAsked, about: About) -> str:
+    names = ", ".join(clean(point.path, 80) for point in event.points[:3] if point.path)
+    others = len(event.points) + event.more - 3
+    more = f" and {others:,} more" if others > 0 else ""
+    return f"Decision {event.decision}: the agent is asked how to go on" + (
+        f" after {names}{more}" if names else ""
+    )
+
+
+def _decision_taken(event: ev.DecisionTaken, about: About) -> str:
+    wanted = clean(", ".join(event.commands), 200) or "to go on"
+    return f"Decision {event.decision}{_by(event)}: {wanted}"
+
+
+def _decision_missed(event: ev.DecisionMissed, about: About) -> str:
+    then = "a person is asked" if event.ask else "the run goes on without it"
+    return f"Decision {event.decision}: {clean(event.message, 200)}; {then}"
+
+
+def _said(event: ev.Said, about: About) -> str:
+    return f"{clean(event.by, 60) or 'Somebody'} says: {clean(event.text, 300)}"
+
+
 def _run_cancelling(event: ev.RunCancelling, about: About) -> str:
     return f"Run {about.run_id} is being cancelled{_by(event)}" + (
         f": {clean(event.reason, 200)}" if event.reason else ""
@@ -167,6 +212,15 @@ _SENTENCES: dict[type[ev.Event], Callable[[Any, About], str]] = {
     ev.StepInDoubt: lambda e, a: f"{a.name} may or may not have had its effect: {_error(e.error)}",
     ev.StepExpanded: lambda e, a: f"{a.name} has {e.count:,} item{'' if e.count == 1 else 's'}",
     ev.Discovered: lambda e, a: f"{a.name} found: {clean(e.what, 200)}",
+    ev.TroubleFound: _trouble_found,
+    ev.RepairAsked: _repair_asked,
+    ev.RepairRefused: _repair_refused,
+    ev.DecisionAsked: _decision_asked,
+    ev.DecisionTaken: _decision_taken,
+    ev.DecisionMissed: _decision_missed,
+    ev.Said: _said,
+    ev.Noted: lambda e, _: f"Something is noted{_by(e)}",
+    ev.Marked: lambda e, _: f"This position is named {clean(e.name, 80)!r}{_by(e)}",
     ev.FeedbackGiven: _feedback_given,
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, NotOwner, Refused, RunConflict
 from kedge.control.run import Run
 from kedge.flow.commands import Signal
-from kedge.flow.state import Question
+from kedge.flow.question import Question
 from kedge.flow.words import ENDED
 from kedge.plan.model import Plan
 from kedge.testing.world.ledger import Listener
