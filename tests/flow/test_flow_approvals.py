@@ -114,6 +114,14 @@ def test_what_was_approved_and_not_made_yet_is_asked_about_again_if_its_step_is_
     assert run.args("a") == {"x": 1}
 
 
+def test_an_approval_is_used_up_by_a_call_that_failed():
+    run = ring(asks("a", on_error="ask")).answer("approve")
+    run.fail("a", "permanent", classified=True).answer("retry")
+    assert run.calls == []
+    assert run.state.questions[run.questions[0]].asked.reason == "approval"
+    assert run.answer("approve").calls == ["a"]
+
+
 def test_an_approval_survives_a_crash_and_so_does_the_question():
     run = ring(asks("a"))
     run.crash().resume()
