@@ -135,7 +135,11 @@ async def test_a_question_that_is_asked_while_others_work_is_in_everybodys_inbox
 
     plan = asks()
     first = kedge.Step(id="first", tool="quick")
-    steps = (first, kedge.Step(id="slow", tool="slow"), msgspec.structs.replace(plan.steps[0], after=("first",)))
+    steps = (
+        first,
+        kedge.Step(id="slow", tool="slow"),
+        msgspec.structs.replace(plan.steps[0], after=("first",)),
+    )
     async with engine(store, [quick, pay, slow], clock=Stopped()) as one, engine(store) as elsewhere:
         run = await one.start(msgspec.structs.replace(plan, steps=steps), run_id="r")
         async with asyncio.timeout(2):

@@ -77,7 +77,7 @@ async def test_what_a_tool_gave_before_it_was_changed_is_not_taken_over(tmp_path
     world = World()
 
     @kedge.tool(effect="read", name="read")
-    async def mended(name: str, whole: bool = True) -> str:
+    async def mended(name: str, most: int = 0) -> str:
         world.did.append("mended")
         return name
 

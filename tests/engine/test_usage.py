@@ -100,7 +100,10 @@ async def test_what_a_call_used_that_is_given_up_is_counted_once_also_when_it_co
         await back.wait()
         await asyncio.sleep(0.05)
 
-    steps = [{"id": "a", "tool": "deaf", "timeout_s": 0.1, "on_error": "continue"}, {"id": "b", "tool": "later"}]
+    steps = [
+        {"id": "a", "tool": "deaf", "timeout_s": 0.1, "on_error": "continue"},
+        {"id": "b", "tool": "later"},
+    ]
     async with kedge.Engine([deaf, later]) as engine:
         result = await (await engine.start(plan(*steps))).result()
     assert (result.status, result.usage.tokens) == ("done", 10)

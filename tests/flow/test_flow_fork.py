@@ -348,7 +348,9 @@ def test_what_a_fork_took_over_is_not_its_own_to_undo():
 
 
 def test_a_fork_that_only_took_over_has_nothing_to_undo_whatever_the_class_of_its_tools():
-    run = ring(step("a", "t", compensate={"tool": "send"}), step("b", "put", "a", compensate={"tool": "send"}))
+    run = ring(
+        step("a", "t", compensate={"tool": "send"}), step("b", "put", "a", compensate={"tool": "send"})
+    )
     run.finish("a", 1).finish("b", 2).fork(2)
     assert (run.status(), reused(run)) == ("done", ["a", "b"])
     with pytest.raises(Refused) as refused:
