@@ -91,7 +91,7 @@ def _python(settings: Settings) -> Iterator[Verdict]:
 def _sqlite(settings: Settings) -> Iterator[Verdict]:
     """On a store of its own beside the real one, so that asking does not make that."""
     with tempfile.TemporaryDirectory(prefix=".kedge-doctor-", dir=_folder(settings)) as folder:
-        trial = msgspec.structs.replace(settings, store=str(Path(folder) / "trial.db"), tools=())
+        trial = msgspec.structs.replace(settings, store=str(Path(folder) / "trial.db"), tools=(), planner="")
         try:
             facts = in_engine(trial, lambda engine: engine.stats())
         except StoreError as error:  # an unsafe SQLite is refused, and so is a disk without shared memory

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from kedge import BadInput, Engine, NotFound
-from kedge.assemble import Settings, build_engine
+from kedge.assemble import Settings, build_engine, looking
 from kedge.control.listing import RunInfo
 from kedge.control.retention import STATUSES, Retention, age_s
 from kedge.surface.cli.exits import DONE
@@ -115,7 +115,7 @@ def in_engine(settings: Settings, ask: Callable[[Engine], _T]) -> _T:
     """What an engine without tools of its own says: looking at a store must not run anybody's code."""
 
     async def main() -> _T:
-        async with build_engine(msgspec.structs.replace(settings, tools=())) as engine:
+        async with build_engine(looking(settings)) as engine:
             return ask(engine)
 
     return asyncio.run(main())

@@ -14,6 +14,7 @@ from kedge.views.text import clean, to_ascii
 
 LINE_MAX = 2_000
 """Columns of one line of text that is not ours, before it is cut."""
+_MARGIN_MAX = 40
 
 _SGR = {
     "red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36",
@@ -101,8 +102,12 @@ class Screen:
 
 
 def lines_of(text: str, indent: str = "") -> str:
-    """Text of others, line by line clean."""
-    return "\n".join(indent + clean(line, LINE_MAX) for line in text.splitlines())
+    """Text of others, line by line clean, and set in as it was."""
+    return "\n".join(f"{indent}{_margin(line)}{clean(line, LINE_MAX)}" for line in text.splitlines())
+
+
+def _margin(line: str) -> str:
+    return " " * min(_MARGIN_MAX, len(line) - len(line.lstrip(" ")))
 
 
 def ago(moment: datetime | None) -> str:
