@@ -40,7 +40,7 @@ def shown(words: Sequence[str]) -> None:
 def kedge(*words: str) -> None:
     """One command, from a terminal of its own: it is shown with what it says."""
     shown(words)
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603
         [*KEDGE, *words], cwd=HERE, capture_output=True, text=True, encoding="utf-8", check=False
     )
     if done.returncode != 0:
@@ -52,7 +52,7 @@ def kedge(*words: str) -> None:
 @contextmanager
 def process(*words: str, out: int) -> Generator[subprocess.Popen[str]]:
     """A command that goes on until it is killed."""
-    started = subprocess.Popen(
+    started = subprocess.Popen(  # noqa: S603
         [*KEDGE, *words], cwd=HERE, stdout=out, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
     )
     with started:
@@ -151,7 +151,7 @@ def approve(stack: ExitStack) -> Reader:
 
 
 def think_twice(reader: Reader) -> None:
-    """Two steps are added to the live plan; when one of them is done, they are taken back with what it did."""
+    """Two steps are added to the live plan, and taken back with what one of them did."""
     reader.until("step_waiting", "audit")
     say("5. All waits for the auditor. Ben adds two steps to the plan, and thinks better of it.")
     kedge("edit", RUN, "voucher.yaml", "--by", "ben")

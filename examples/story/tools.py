@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import csv
 import os
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import kedge
 
@@ -48,7 +48,7 @@ def read_orders(files: list[str], ctx: kedge.Context) -> Orders:
     orders: Orders = []
     for file in files:
         if file.endswith(".csv"):
-            with open(file, newline="") as lines:
+            with Path(file).open(newline="") as lines:
                 orders += [row | {"amount": float(row["amount"])} for row in csv.DictReader(lines)]
         else:
             ctx.discover(file, need=f"parse {Path(file).suffix.removeprefix('.')}")
@@ -58,7 +58,7 @@ def read_orders(files: list[str], ctx: kedge.Context) -> Orders:
 @kedge.tool(effect="read")
 def parse_xml(file: str) -> Orders:
     """The orders in an XML file."""
-    found = ElementTree.parse(file).iter("order")
+    found = ElementTree.parse(file).iter("order")  # noqa: S314  # our own file
     return [{**order.attrib, "amount": float(order.attrib["amount"])} for order in found]
 
 

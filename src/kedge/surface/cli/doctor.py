@@ -155,7 +155,7 @@ def _store(settings: Settings) -> Iterator[Verdict]:
     else:
         yield Verdict("store", "ok", text)
     if idle:
-        yield Verdict("runs", "ok", f"{idle} not ended and driven by nobody: kedge runs, kedge resume RUN")
+        yield Verdict("runs", "ok", f"{idle} not ended and driven by nobody: kedge runs, kedge drive")
 
 
 def _tools(settings: Settings) -> Iterator[Verdict]:

@@ -182,8 +182,8 @@ def _is_driven(settings: Settings, run_id: str) -> bool:
 def compensate(run_id: str, step: str, reason: str, **given: Any) -> int:
     """Undo what a run did that has ended, or one step of it.
 
-    With a step, all that used it is undone first. Where another process drives the run, that process is
-    asked to do it. Else the exit code tells how the run stands then: one that was done is cancelled by it (4).
+    With a step, all that used it is undone first. Where another process drives the run, that one is asked
+    to do it. Else the exit code tells how the run stands then: one that was done is cancelled by it (4).
     """
     manner = manner_of(given)
     require_store(manner.settings)

@@ -131,7 +131,8 @@ def repair(run_id: str, need: str, step: str, **given: Any) -> int:
     return ask(run_id, commands.Repair(need=need, step=step), given)
 
 
-@click.command()
+# A number below 0 must not be taken for an option.
+@click.command(context_settings={"ignore_unknown_options": True})
 @run_argument
 @click.argument("step")
 @click.argument("priority", type=int, metavar="N")
@@ -139,7 +140,7 @@ def repair(run_id: str, need: str, step: str, **given: Any) -> int:
 def prioritise(run_id: str, step: str, priority: int, **given: Any) -> int:
     """Let a step go before others that are ready: the higher N, the sooner.
 
-    Steps have priority 0 unless the plan says otherwise. Put `--` before a step whose N is below 0.
+    Steps have priority 0 unless the plan says otherwise.
     """
     return ask(run_id, commands.Prioritise(step=step, priority=priority), given)
 
@@ -153,12 +154,11 @@ def prioritise(run_id: str, step: str, priority: int, **given: Any) -> int:
 def rewire(run_id: str, step: str, reads: tuple[str, ...], why: str, **given: Any) -> int:
     """Let a step read and wait for other steps than it does now."""
     pairs = [text.partition("=") for text in reads]
-    for now, _, instead in pairs:
-        if not (now and instead):
-            raise BadInput(
-                f"{'='.join(filter(None, (now, instead)))[:80]!r} does not say which step instead of which",
-                code="option_input", where="NOW=INSTEAD", remedy="write rates=archive to read archive instead",
-            )  # fmt: skip
+    if not all(now and instead for now, _, instead in pairs):
+        raise BadInput(
+            f"{' '.join(reads)[:80]!r} does not say which step is read instead of which",
+            code="option_input", where="NOW=INSTEAD", remedy="write rates=archive to read archive instead",
+        )  # fmt: skip
     reading = {now: instead for now, _, instead in pairs}
     return ask(run_id, commands.Rewire(step=step, reads=reading, why=why), given)
 
@@ -170,6 +170,10 @@ def rewire(run_id: str, step: str, reads: tuple[str, ...], why: str, **given: An
 @asking
 def set_goal(run_id: str, goal: str, why: str, **given: Any) -> int:
     """Say otherwise what a run is for. The old words stay in the plan's earlier version."""
+    if not goal.strip():
+        raise BadInput(
+            "the goal says nothing", code="blank_goal", where="GOAL", remedy="say what the run is for"
+        )
     return ask(run_id, commands.SetGoal(goal=goal, why=why), given)
 
 
