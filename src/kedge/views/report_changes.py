@@ -83,7 +83,7 @@ def _refusals(repair: Repair) -> str:
 
 def _decision(decision: AgentDecision) -> str:
     shown = decision.points[:5]
-    points = ", ".join(f"{one.kind} {code(one.path)}" if one.path else one.kind for one in shown)
+    points = ", ".join(f"{one.at} {code(one.path)}" if one.path else one.at for one in shown)
     by = f" by {code(decision.by, 60)}" if decision.by else ""
     if decision.outcome == "decided":
         came_to = ", ".join(decision.commands) or "go on"
