@@ -23,15 +23,13 @@ from kedge.flow.settings import ASKS, Ask
 from kedge.plan.nearest import nearest
 from kedge.tools.builtin import builtin_tools
 from kedge.tools.builtin.reserved import SETTINGS_FILE
-from kedge.tools.load import load_object, load_tools
+from kedge.tools.load import load_tools, load_with_method
 from kedge.tools.registry import Registry
 from kedge.tools.tool import Tool
 
 PREFIX = "KEDGE_"
 ASK_WORDS = ASKS
 """What the setting `ask` can be."""
-RULES = "rules"
-"""The planner that needs no model."""
 _MEMORY = ":memory:"
 _S = TypeVar("_S", bound=msgspec.Struct)
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -88,11 +86,6 @@ def read_settings(
     return settings
 
 
-def looking(settings: Settings) -> Settings:
-    """The settings for whoever only looks at a store, or sends to it: that must not run anybody's code."""
-    return msgspec.structs.replace(settings, tools=(), planner="")
-
-
 def build_tools(settings: Settings) -> list[Tool]:
     """The built-in tools, and those of the named modules and files."""
     found = builtin_tools(
@@ -109,28 +102,17 @@ def build_tools(settings: Settings) -> list[Tool]:
 def build_engine(settings: Settings, tools: Iterable[Tool | Callable[..., Any]] = ()) -> Engine:
     """An engine as the settings say, with `tools` besides those that they name."""
     registry = Registry([*build_tools(settings), *tools])
-    planner = build_planner(settings.planner)
-    return Engine(
-        registry, _store(settings), limits=settings.bounds, resources=settings.resources, planner=planner
-    )
+    bounds, planner = settings.bounds, build_planner(settings.planner)
+    return Engine(registry, _store(settings), limits=bounds, resources=settings.resources, planner=planner)
 
 
 def build_planner(name: str) -> Planner | None:
-    """The planner of that name; BadInput for what is none."""
-    if not name:
-        return None
-    if name == RULES:
-        # Most commands need no planner, and start without what it stands on.
-        from kedge.planner.rules import RulePlanner
+    """The planner of that name."""
+    if name != "rules":
+        return load_with_method(name, "repair") if name else None
+    from kedge.planner.rules import RulePlanner  # most commands need none of what it stands on
 
-        return RulePlanner()
-    if ":" not in name:
-        raise _unfit(f"{name[:80]!r} names no planner", "planner", (RULES, "FILE.py:NAME", "pkg.module:NAME"))
-    found = load_object(name)
-    planner = found() if isinstance(found, type) else found
-    if not callable(getattr(planner, "repair", None)):
-        raise _unfit(f"{name[:80]!r} has no method `repair`", "planner")
-    return planner
+    return RulePlanner()
 
 
 def _store(settings: Settings) -> str:

@@ -176,7 +176,7 @@ def test_a_planner_is_the_rules_or_one_of_your_own(project):
 @pytest.mark.parametrize(
     ("name", "code"),
     [
-        ("rule", "setting_value"),
+        ("rule", "tools_reference"),
         ("mending.py:other", "setting_value"),
         ("mending.py:nobody", "no_tools"),
         ("nowhere.py:Mine", "no_tools_file"),

@@ -29,12 +29,28 @@ def load_tools(where: str) -> list[Tool]:
     if _is_file(where):
         return _collected(_file(where), where)
     if ":" in where:
-        return _as_tools(load_object(where), where)
+        return _as_tools(_object(where), where)
     return _collected(_module(where, where), where)
 
 
-def load_object(where: str) -> Any:
-    """What a person names as "module:name" or "path/file.py:name". The code there runs."""
+def load_with_method(where: str, method: str) -> Any:
+    """What a person names as "module:name" or "path/file.py:name", made if it is a class. Its code runs."""
+    if ":" not in where:
+        raise BadInput(
+            f"{where[:80]!r} does not say where something with `{method}` is",
+            code="tools_reference", where=where[:80], remedy="give it as FILE.py:NAME or pkg.module:NAME",
+        )  # fmt: skip
+    found = _object(where)
+    made = found() if isinstance(found, type) else found
+    if not callable(getattr(made, method, None)):
+        raise BadInput(
+            f"it has no method `{method}`",
+            code="setting_value", where=where, remedy="name something that has, or a class of such",
+        )  # fmt: skip
+    return made
+
+
+def _object(where: str) -> Any:
     place, _, name = where.rpartition(":")
     module = _file(place) if _is_file(place) else _module(place, where)
     if not hasattr(module, name):

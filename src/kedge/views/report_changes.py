@@ -96,7 +96,7 @@ def _decision(decision: AgentDecision) -> str:
 
 def _undone(result: RunResult) -> Iterator[str]:
     undoing = result.state.undoing
-    if undoing is not None:
+    if undoing is not None and (undoing.started.by or undoing.started.reason):
         by = f" by {code(undoing.started.by, 60)}" if undoing.started.by else ""
         why = f": {prose(undoing.started.reason, EXCERPT_MAX)}" if undoing.started.reason else ""
         yield f"wanted{by}{why}"

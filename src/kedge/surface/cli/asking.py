@@ -11,9 +11,9 @@ import click
 import msgspec
 
 from kedge import Decision, Engine, Receipt, Refused, commands
-from kedge.assemble import build_engine, looking
+from kedge.assemble import build_engine
 from kedge.surface.cli import exits
-from kedge.surface.cli.options import json_option, repeated, require_store, settings_of, store_option
+from kedge.surface.cli.options import json_option, looking, repeated, require_store, settings_of, store_option
 from kedge.surface.cli.screen import LINE_MAX, Screen
 from kedge.views.text import clean
 

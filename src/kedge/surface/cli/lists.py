@@ -10,11 +10,11 @@ import click
 import msgspec
 
 from kedge import BadInput, Engine, NotFound
-from kedge.assemble import Settings, build_engine, looking
+from kedge.assemble import Settings, build_engine
 from kedge.control.listing import RunInfo
 from kedge.control.retention import STATUSES, Retention, age_s
 from kedge.surface.cli.exits import DONE
-from kedge.surface.cli.options import json_option, require_store, settings_of, store_option
+from kedge.surface.cli.options import json_option, looking, require_store, settings_of, store_option
 from kedge.surface.cli.screen import Screen, ago
 from kedge.views.text import clean
 

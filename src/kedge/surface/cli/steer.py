@@ -138,9 +138,9 @@ def repair(run_id: str, need: str, step: str, **given: Any) -> int:
 @click.argument("priority", type=int, metavar="N")
 @asking
 def prioritise(run_id: str, step: str, priority: int, **given: Any) -> int:
-    """Let a step go before others that are ready: the higher N, the sooner.
+    """Let a step go before others that are ready.
 
-    Steps have priority 0 unless the plan says otherwise.
+    The higher N, the sooner. Steps have priority 0 unless the plan says otherwise.
     """
     return ask(run_id, commands.Prioritise(step=step, priority=priority), given)
 

@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from kedge import Engine
-from kedge.assemble import build_engine, looking
+from kedge.assemble import build_engine
 from kedge.control.driving import waits_for
 from kedge.control.watching import Watched
 from kedge.surface.cli import exits
 from kedge.surface.cli.live import Live
-from kedge.surface.cli.options import live_option, repeated, require_store, settings_of, store_option
+from kedge.surface.cli.options import live_option, looking, repeated, require_store, settings_of, store_option
 from kedge.surface.cli.screen import LINE_MAX, Screen
 from kedge.views.narrate import wanted
 from kedge.views.text import clean
