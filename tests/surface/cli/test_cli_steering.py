@@ -103,6 +103,19 @@ def test_steps_are_rewired_and_prioritised_and_a_repair_needs_a_planner(kedge, f
     )
 
 
+def test_drive_tells_which_commands_were_not_taken(kedge, waiting):
+    kedge("remove", "w1", "nobody", "--key", "k1")
+    kedge("set-goal", "w1", "Something else", "--key", "k2")
+    shown = kedge("drive", code=3).stdout
+    assert "not taken: " in shown
+    assert "nobody" in shown
+    assert "(key k1)" in shown
+    assert "k2" not in shown
+    kedge("remove", "w1", "nobody", "--key", "k3")
+    (driven,) = kedge.data("drive", code=3)
+    assert list(driven["refused"]) == ["k3"]
+
+
 def test_words_that_say_nothing_are_refused_before_they_are_sent(kedge, waiting):
     for args, code in [
         (["rewire", "w1", "a", "w"], "option_input"),
