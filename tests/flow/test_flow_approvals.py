@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kedge.base.errors import BadInput, InvalidPlan, Refused
+from kedge.base.errors import BadInput, Refused
 from kedge.flow.commands import Answer
 from kedge.flow.decide import decide
 from kedge.flow.settings import RunSettings
@@ -220,10 +220,10 @@ def test_edited_arguments_must_fit_the_tool():
         catalog=Catalog([ToolSpec(name="send", parameters=schema)]),
     )
     run.start()
-    with pytest.raises(InvalidPlan):
-        run.answer("approve", value={"x": "one"})
-    with pytest.raises(InvalidPlan):
-        run.answer("approve", value={"y": 1})
+    for wrong in ({"x": "one"}, {"y": 1}):
+        with pytest.raises(BadInput) as refused:
+            run.answer("approve", value=wrong)
+        assert refused.value.code == "edited_args"
     assert run.questions == ["q1"]
 
 
