@@ -35,8 +35,13 @@ def settings_changed(state: RunState) -> None:
     if state.settings.ask == "plan":
         want_consent(state)
     else:
-        void_question(state)
-        _unblock(state)
+        need_none(state)
+
+
+def need_none(state: RunState) -> None:
+    """Nobody has to approve the plan: nothing of it starts any more, or nobody is to be asked."""
+    void_question(state)
+    _unblock(state)
 
 
 def _unblock(state: RunState) -> None:

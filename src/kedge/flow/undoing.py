@@ -79,10 +79,10 @@ def refuse_meanwhile(state: RunState, given: cmd.Order) -> None:
 
 
 def refuse_redoing(state: RunState) -> None:
-    """Refused, if what the run did has been undone: with the same keys it could not be done once more."""
-    if any(undo.status is StepStatus.DONE for undo in state.undos.values()):
+    """Refused, if what the run did may have been undone: with the same keys it could not be done once more."""
+    if any(undo.starts and undo.status is not StepStatus.FAILED for undo in state.undos.values()):
         raise Refused(
-            "what it did has been undone", code="cannot_retry", where=f"run {state.run_id}",
+            "what it did has been undone, or may have been", code="cannot_retry", where=f"run {state.run_id}",
             remedy="start another run",
         )  # fmt: skip
 
