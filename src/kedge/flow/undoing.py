@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kedge.base.errors import NotFound, Refused
 from kedge.flow import commands as cmd
 from kedge.flow import events as ev
@@ -78,12 +80,15 @@ def refuse_meanwhile(state: RunState, given: cmd.Order) -> None:
         )  # fmt: skip
 
 
-def refuse_redoing(state: RunState) -> None:
-    """Refused, if what the run did may have been undone: with the same keys it could not be done once more."""
-    if any(undo.starts and undo.status is not StepStatus.FAILED for undo in state.undos.values()):
+def refuse_redoing(state: RunState, path: str = "") -> None:
+    """Refused, if what the run (or a step) did may have been undone: with the same keys it could not be done once more."""
+    inside = re.compile(rf"{re.escape(path)}[.\[#/]" if path else "")
+    undos = (undo for undo in state.undos.values() if inside.match(undo.path))
+    if any(undo.starts and undo.status is not StepStatus.FAILED for undo in undos):
         raise Refused(
-            "what it did has been undone, or may have been", code="cannot_retry", where=f"run {state.run_id}",
-            remedy="start another run",
+            "what it did has been undone, or may have been",
+            code="cannot_retry", where=f"step {path}" if path else f"run {state.run_id}",
+            remedy="add another step" if path else "start another run",
         )  # fmt: skip
 
 

@@ -11,13 +11,13 @@ and steered by agents besides, several things in one turn.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from random import Random
 from typing import Any
 
 import msgspec
 
-from kedge.base.errors import Category, KedgeError, Refused
+from kedge.base.errors import Category, InternalError, KedgeError, Refused
 from kedge.flow import commands as cmd
 from kedge.flow.events import CompensationStarted, decode_event
 from kedge.flow.inputs import Decided, DecisionFailed, Input, Raised, Repaired, RepairFailed, Reported, Resumed, Returned
@@ -35,6 +35,17 @@ from kedge.views.narrate import Narrator
 from kedge.views.report import report, report_data
 
 _CATEGORIES: list[Category] = ["transient", "timeout", "permanent", "bug", "cancelled"]
+
+
+@contextmanager
+def _refusable() -> Iterator[None]:
+    """A refusal is an answer; our own bug is not."""
+    try:
+        yield
+    except InternalError:
+        raise
+    except KedgeError:
+        return
 
 
 class World:
@@ -85,7 +96,7 @@ class World:
             path = self.luck.choice(ring.calls)
             ring.put(Reported(path, ring.step(path).starts, "more", self.luck.choice(["", "it", "xml"])))
         elif self.editor is not None:
-            with suppress(KedgeError):
+            with _refusable():
                 ring.put(self.editor.edit(ring.state))
             check_program(ring.state)
 
@@ -179,45 +190,64 @@ class Everything(World):
 
     def __init__(self, seed: int) -> None:
         luck = Random(seed)
-        plan = varied(Author(luck).plan(), luck)
+        author = Author(luck)
+        author.left = luck.randint(2, 20)
+        plan = varied(author.plan(), luck)
         inputs = {"many": [1, 2, 3]}
         ring = Ring(plan, UNDOING, inputs=inputs, gate=_gate(luck), settings=settings_of(luck))
         super().__init__(ring, luck, calm=luck.randrange(2) > 0)
         self.editor = Editor(luck)
 
-    def happen(self, what: int) -> None:
-        with suppress(KedgeError):  # refused, and the run is as it was
-            if what < 84:
-                super().happen(what)
-            else:
-                self.happen_rarely(what)
+    def live(self) -> None:
+        for _ in range(self.luck.randint(0, 90)):
+            if self.ring.state.end is not None:
+                return
+            if self.ring.state.paused and self.luck.randrange(2):
+                self.ring.send("unpause")
+            elif self.ring.questions and not self.luck.randrange(4):
+                self.answer_one()
+            self.happen(self.luck.randrange(100))
 
-    def happen_rarely(self, what: int) -> None:
-        """What only few runs live to see."""
+    def happen(self, what: int) -> None:
+        with _refusable():  # refused, and the run is as it was
+            if self.luck.randrange(3):
+                super().happen(what if what not in (83, 84, 85) else 0)
+            else:
+                self.steer()
+
+    def steer(self) -> None:
+        """What else people, planners and agents do."""
         ring, luck = self.ring, self.luck
-        match what:
-            case 84:
+        match luck.randrange(16):
+            case 0 if not luck.randrange(4):
                 ring.send("cancel", compensate=luck.randrange(2) > 0)
-            case 85:
+            case 1:
                 ring.send("compensate", step=luck.choice(list(ring.state.steps)))
-            case 86:
+            case 2:
                 ring.send("rollback", version=luck.randint(1, ring.state.version), compensate=True)
-            case 87:
+            case 3 if not luck.randrange(3):
                 self.fork()
-            case 88:
-                ring.salvage(luck.randint(2, len(ring.log)))
-                self.heard.clear()
-            case 89 | 90 | 91:
+            case 4 | 5:
                 self.mend()
-            case 92 | 93:
+            case 6 | 7:
                 self.decide()
-            case 94:
+            case 8:
                 ring.send("set_context", values={"luck": luck.randrange(9)}, need=luck.choice(["", "this"]))
-            case 95:
+            case 9:
                 ring.send("repair", need=luck.choice(["this", "that"]))
+            case 10 | 11:
+                self.retry()
+            case 12:
+                self.answer_one()
             case _:
                 self.several()
         check_program(ring.state)
+
+    def retry(self) -> None:
+        """Try again what failed, or go on without it."""
+        failed = [path for path, step in self.ring.state.steps.items() if step.status == "failed"]
+        if failed:
+            self.ring.send(self.luck.choice(["retry", "retry", "skip"]), step=self.luck.choice(failed))
 
     def fork(self) -> None:
         """Go another way from somewhere. Of what was undone nothing is left to build on."""
