@@ -223,3 +223,22 @@ def test_a_step_of_a_log_is_started_once():
     run = ring(group("p", step("k"), loop={"times": 2, "delay_s": 10})).finish("p#0/k")
     inject(run, "n", "p").crash().resume().tick(10_000)
     assert len(run.of(StepStarted, "p#1/n")) == 1
+
+
+# --- attempts in attempts
+
+
+def test_each_attempt_of_a_call_inside_two_groups_that_are_tried_again_is_another_call():
+    inner = group("q", step("k"), retry={"attempts": 2, "backoff_s": 0})
+    run = ring(group("p", inner, retry={"attempts": 2, "backoff_s": 0}))
+    for _ in range(4):
+        assert run.calls == ["p/q/k"]
+        run.fail("p/q/k")
+    calls = [(event.path, event.generation) for event in run.of(StepStarted, "p/q/k")]
+    assert len(set(calls)) == 4
+
+
+def test_a_group_that_was_to_be_tried_again_when_the_run_ended_makes_other_calls_after_that():
+    run = ring(group("p", step("k"), retry={"attempts": 2, "backoff_s": 10}))
+    run.fail("p/k").send("cancel").crash().resume(retry_failed=True)
+    assert [event.generation for event in run.of(StepStarted, "p/k")] == [0, 1]
