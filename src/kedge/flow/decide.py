@@ -252,9 +252,7 @@ def _salvaged(turn: Turn, given: inp.Salvaged) -> None:
         for step in state.root.steps
         if step.outcome is not Outcome.DONE and step.node.effect == "effect"
     ]
-    open_ones += [
-        f"{step.path}{UNDO}" for step in state.steps.values() if may_be_undone_twice(state, step)
-    ]
+    open_ones += [f"{step.path}{UNDO}" for step in state.steps.values() if may_be_undone_twice(state, step)]
     if not open_ones:
         return
     named = ", ".join(open_ones[:_NAMED]) + (" …" if len(open_ones) > _NAMED else "")

@@ -1,4 +1,4 @@
-"""How scopes come into being and are replaced. Part of `evolve`: only `next_generation` is asked by others."""
+"""How scopes come into being and are replaced. Part of `evolve`; only `next_generation` is others' too."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _prefix(step: StepState) -> str:
 
 
 def next_generation(step: StepState) -> int:
-    """That of a composite's next children. Where they replace others, no call of those had it, however deep."""
+    """That of a composite's next children: one that no call of those had which they replace, however deep."""
     if step.inner is None or step.inner.prefix != _prefix(step):
         return step.generation
     newest = 0

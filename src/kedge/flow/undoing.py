@@ -81,7 +81,10 @@ def refuse_meanwhile(state: RunState, given: cmd.Order) -> None:
 
 
 def refuse_redoing(state: RunState, path: str = "") -> None:
-    """Refused, if what the run (or a step) did may have been undone: with the same keys it could not be done once more."""
+    """Refused, if what the run or the step did may have been undone.
+
+    With the same keys it could not be done once more.
+    """
     inside = re.compile(rf"{re.escape(path)}[.\[#/]" if path else "")
     undos = (undo for undo in state.undos.values() if inside.match(undo.path))
     if any(undo.starts and undo.status is not StepStatus.FAILED for undo in undos):

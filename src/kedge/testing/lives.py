@@ -19,9 +19,19 @@ import msgspec
 
 from kedge.base.errors import Category, InternalError, KedgeError, Refused
 from kedge.flow import commands as cmd
-from kedge.flow.events import CompensationStarted, decode_event
-from kedge.flow.inputs import Decided, DecisionFailed, Input, Raised, Repaired, RepairFailed, Reported, Resumed, Returned
 from kedge.flow.decision import AGENT_DEFAULTS, DECIDE_AT
+from kedge.flow.events import CompensationStarted, decode_event
+from kedge.flow.inputs import (
+    Decided,
+    DecisionFailed,
+    Input,
+    Raised,
+    Repaired,
+    RepairFailed,
+    Reported,
+    Resumed,
+    Returned,
+)
 from kedge.flow.settings import UNDOS, Ask, RunSettings
 from kedge.flow.undoing import refuse_redoing
 from kedge.flow.words import Failure
