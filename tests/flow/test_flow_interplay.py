@@ -8,10 +8,11 @@ import pytest
 
 from kedge.base.errors import Refused
 from kedge.flow import commands as cmd
-from kedge.flow.events import CommandRefused, CompensationStarted, StepStarted
+from kedge.flow.events import CommandRefused, CompensationStarted, RepairAsked, StepStarted
 from kedge.flow.settings import RunSettings
 from kedge.flow.undoing import refuse_redoing
 from kedge.plan.parts import Step
+from kedge.plan.patch import Patch
 from kedge.testing.ring import Ring
 
 EFFECTS: Any = {"put": "idempotent", "pay": "effect", "unput": "idempotent", "refund": "effect"}
@@ -238,3 +239,34 @@ def test_a_group_that_was_to_be_tried_again_when_the_run_ended_makes_other_calls
     run = ring(group("p", step("k"), retry={"attempts": 2, "backoff_s": 10}))
     run.fail("p/k").send("cancel").crash().resume(retry_failed=True)
     assert [event.generation for event in run.of(StepStarted, "p/k")] == [0, 1]
+
+
+# --- repair beside undoing
+
+
+def test_a_plan_is_not_mended_while_something_is_undone_and_is_after_that():
+    run = ring(step("a", "put", compensate=UNPUT), step("b"), repair=True)
+    run.finish("a").send("compensate", step="a").fail("b", "permanent")
+    assert (run.calls, run.of(RepairAsked)) == (["a.undo"], [])
+    run.finish("a.undo")
+    assert len(run.of(RepairAsked)) == 1
+    assert run.mend(Patch(retry=("b",), change={"b": {"args": {"n": 1}}})).calls == ["b"]
+
+
+def test_a_planner_that_answers_while_something_is_undone_is_asked_again_after_that():
+    run = ring(step("a", "put", compensate=UNPUT), step("b"), repair=True)
+    run.finish("a").fail("b", "permanent").send("compensate", step="a")
+    patch = Patch(retry=("b",), change={"b": {"args": {"n": 1}}})
+    run.mend(patch)
+    assert len(run.of(RepairAsked)) == 1
+    run.finish("a.undo")
+    assert [one.round for one in run.of(RepairAsked)] == [1, 2]
+    assert run.mend(patch).calls == ["b"]
+
+
+def test_a_run_that_waits_for_a_person_to_undo_before_it_is_mended_waits():
+    run = ring(step("a", "put", compensate=UNPUT), step("b"), repair=True, ask="effects")
+    run.answer("approve").finish("a").send("compensate", step="a").fail("b", "permanent")
+    assert (run.status("a.undo"), run.status()) == ("waiting", "waiting")
+    assert run.answer("approve").finish("a.undo").status() == "running"
+    assert len(run.of(RepairAsked)) == 1

@@ -115,7 +115,7 @@ def compensate(state: RunState, given: cmd.Compensate) -> Act:
 
 def undo(state: RunState, paths: tuple[str, ...], by: str, reason: str) -> Act:
     """Undo these steps and what used them; without any, everything. Refused if that cannot be."""
-    if state.end is None and state.undoing is not None and not state.undoing.told:
+    if state.end is None and state.is_undoing:
         raise _refused(state, "", "a compensation is under way", "wait until it is over")
     users = users_of(state)
     tops = [state.steps[path] for path in paths]
