@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kedge.base.errors import Refused
+from kedge.base.errors import InternalError, Refused
 from kedge.flow import commands as cmd
 from kedge.flow.events import CommandRefused, CompensationStarted, RepairAsked, StepStarted
 from kedge.flow.settings import RunSettings
 from kedge.flow.undoing import refuse_redoing
 from kedge.plan.parts import Step
-from kedge.plan.patch import Patch
+from kedge.plan.patch import Addition, Patch
 from kedge.testing.ring import Ring
 
 EFFECTS: Any = {"put": "idempotent", "pay": "effect", "unput": "idempotent", "refund": "effect"}
@@ -270,3 +270,45 @@ def test_a_run_that_waits_for_a_person_to_undo_before_it_is_mended_waits():
     assert (run.status("a.undo"), run.status()) == ("waiting", "waiting")
     assert run.answer("approve").finish("a.undo").status() == "running"
     assert len(run.of(RepairAsked)) == 1
+
+
+# --- repair beside people who approve the plan
+
+
+def repaired(**patch: Any) -> Ring:
+    run = ring(step("a", "pay"), step("b", args={"a": "${a}"}), ask="plan", repair=True).answer("approve")
+    run.fail("a", "permanent", classified=True)
+    return run.mend(Patch(**patch))
+
+
+def test_a_call_with_effects_is_not_made_again_by_refusing_its_repair():
+    run = repaired(retry=("a",), change={"a": {"args": {"n": 1}}})
+    assert (run.calls, len(run.questions)) == ([], 1)
+    run.answer("refuse")
+    assert (run.calls, run.state.version) == ([], 3)
+    assert run.error("a").code == "refused"
+    assert run.mend(None).status() == "failed"
+
+
+def test_a_failure_that_a_refused_repair_waived_counts():
+    run = repaired(waive=("a",), add=(Addition(step=Step(id="n", tool="t")),)).answer("refuse")
+    assert run.mend(None).status() == "failed"
+    assert run.statuses() == {"a": "failed", "b": "skipped"}
+
+
+def test_what_an_approved_repair_tries_again_is_tried_again():
+    run = repaired(retry=("a",), change={"a": {"args": {"n": 1}}}).answer("approve")
+    assert run.args("a") == {"n": 1}
+    run.crash().resume().answer("done", 1)
+    assert run.finish("b").status() == "done"
+
+
+def test_a_bug_that_a_command_of_an_agent_meets_is_not_taken_for_a_refusal(monkeypatch: pytest.MonkeyPatch):
+    run = ring(step("a"), step("b", after=["a"]), decide_at="every_step").finish("a")
+
+    def broken(*_: object) -> None:
+        raise InternalError("it is broken")
+
+    monkeypatch.setattr("kedge.flow.consulting.steer", broken)
+    with pytest.raises(InternalError):
+        run.decide(cmd.Pause())

@@ -273,6 +273,8 @@ class RunState:
         """Number and hash of the plan that a person has approved last, where that is asked for."""
         self.unapproved = ""
         """Hash of the plan, while nothing starts because nobody has approved it yet."""
+        self.tried_unapproved: dict[str, None] = {}
+        """Failed steps that plans which nobody has approved yet try again, or go on without."""
         self.commands: dict[str, str] = {}
         """By key, what became of each command: empty if it was taken, else why not."""
         self.tools: dict[str, ToolMark] = {}

@@ -43,8 +43,7 @@ def steer(turn: Turn, command: cmd.Command) -> None:
     try:
         if isinstance(command, cmd.Answer):
             refuse_late(state, command, turn.asked_at)
-        if state.end is not None or state.compensating:
-            refuse_meanwhile(state, command)
+        refuse_meanwhile(state, command)
         if command.role != "person":
             refuse_agent(state, command)
         act = _RULES[type(command)](state, command)

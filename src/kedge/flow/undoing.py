@@ -67,12 +67,7 @@ def _end(undoing: Undoing, undone: int) -> ev.RunEnded:
 
 
 def refuse_meanwhile(state: RunState, given: cmd.Order) -> None:
-    """Refused, if that cannot be asked of a run that has ended, or does nothing but undo what it did."""
-    if state.end is not None and not isinstance(given, cmd.Compensate):
-        raise Refused(
-            f"the run has ended ({state.end})", code="run_ended", where=f"run {state.run_id}",
-            remedy="fork it, or start another run",
-        )  # fmt: skip
+    """Refused, if that cannot be asked of a run that does nothing but undo what it did."""
     if state.compensating and not isinstance(given, _MEANWHILE):
         raise Refused(
             "the run is over, and what it did is being undone",

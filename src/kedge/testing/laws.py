@@ -199,6 +199,7 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
         "extended doubted open_questions blocked_by listening running calls retries total settled done "
         "retired discoveries status undo_after unfit forked_from borrowed kept asks approved unapproved "
+        "tried_unapproved "
         "missing end_waits inputs troubles unmended repairs repair fingerprints needs guarded decides points "
         "deciding decision decisions messages notes positions"
     )
