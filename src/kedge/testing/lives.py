@@ -10,7 +10,7 @@ and steered by agents besides, several things in one turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from random import Random
 from typing import Any
@@ -48,7 +48,7 @@ _CATEGORIES: list[Category] = ["transient", "timeout", "permanent", "bug", "canc
 
 
 @contextmanager
-def _refusable() -> Iterator[None]:
+def _refusable() -> Generator[None]:
     """A refusal is an answer; our own bug is not."""
     try:
         yield
