@@ -165,6 +165,12 @@ class World:
         choice = options[0] if self.calm and "stop" in options else self.luck.choice(options)
         self.ring.answer(choice, question=id_)
 
+    def is_planner_asked(self) -> bool:
+        """And what it says can be taken."""
+        state = self.ring.state
+        asked = state.repair is not None and state.repair.asked
+        return asked and not state.cancelling and not state.blocked_by
+
     def end(self) -> None:
         """Answer everything until the run has ended."""
         ring = self.ring
@@ -175,7 +181,7 @@ class World:
                 ring.send("unpause")
             elif ring.calls:
                 ring.put(*(self.word(path) for path in ring.calls))
-            elif ring.state.repair is not None and not ring.state.cancelling and not ring.state.blocked_by:
+            elif self.is_planner_asked():
                 self.mend()
             elif ring.state.decision is not None and not ring.state.cancelling and not ring.state.blocked_by:
                 self.decide()
