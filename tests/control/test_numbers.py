@@ -66,6 +66,20 @@ def test_items_rounds_and_children_are_calls_of_their_tool_and_their_holders_are
     assert [(row.name, row.done, row.failed) for row in found.rows] == [("t", 7, 0)]
 
 
+def test_calls_that_undo_steps_are_calls_of_their_tool():
+    undo = {"tool": "u", "args": {"was": "${result}"}}
+
+    async def main():
+        made = plan(step("a", compensate=undo, foreach=[1, 2]), step("b", "v", after=["a"]))
+        script = scripted({"t": 1, "u": Late(2, 1), "v": Fail("permanent")})
+        async with kedge.Engine(script, clock=VirtualClock()) as engine:
+            await (await engine.start(made, settings=kedge.RunSettings(undo="failure"))).result()
+            return engine.numbers("tool")
+
+    found = run_virtually(main())
+    assert [(row.done, row.p50_s) for row in found.rows if row.name == "u"] == [(2, 2.0)]
+
+
 def test_what_could_not_be_called_is_no_call():
     found = played((plan(step("n", "u"), step("a", args={"x": "${n.y}"})), {"u": {"x": 1}, "t": 1}))
     assert [(row.name, row.done, row.failed) for row in found.rows if row.name == "u"] == [("u", 1, 0)]

@@ -3,170 +3,20 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from random import Random
 from typing import Any
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kedge.base.errors import Category, InvalidPlan, KedgeError
-from kedge.flow.commands import Retry
+from kedge.base.errors import InvalidPlan
 from kedge.flow.events import PlanAdopted, Reopened, ResultReused, RunResumed, StepStarted, StepSucceeded
-from kedge.flow.inputs import (
-    Decided,
-    DecisionFailed,
-    Input,
-    Raised,
-    Repaired,
-    RepairFailed,
-    Reported,
-    Returned,
-)
 from kedge.flow.settings import RunSettings
-from kedge.flow.words import Failure
 from kedge.testing.authors import TOOLS, Author
-from kedge.testing.editors import Editor
-from kedge.testing.menders import Mender
-from kedge.testing.programs import check_program
+from kedge.testing.lives import World
 from kedge.testing.ring import Places, Ring
 
 EXAMPLES = int(os.environ.get("KEDGE_FLOW_EXAMPLES", "150"))
-CATEGORIES: list[Category] = ["transient", "timeout", "permanent", "bug", "cancelled"]
-
-
-class World:
-    """What becomes of the calls, and everything else that can happen."""
-
-    def __init__(self, ring: Ring, luck: Random, *, calm: bool) -> None:
-        self.ring = ring
-        self.luck = luck
-        self.calm = calm
-        self.heard: list[Input] = []
-        self.mender = Mender(luck)
-        self.editor = Editor(luck) if luck.randrange(2) else None
-
-    def live(self) -> None:
-        for _ in range(self.luck.randint(0, 30)):
-            if self.ring.state.end is not None:
-                return
-            self.happen(self.luck.randrange(100))
-
-    def happen(self, what: int) -> None:
-        ring = self.ring
-        if what < 50 and ring.calls:
-            ring.put(*(self.word(path) for path in ring.calls if self.luck.randrange(2)))
-        elif what < 60:
-            ring.tick(self.luck.choice([0, 1, 1_000, 5_000]))
-        elif what < 70:
-            ring.crash().resume(changed_tools=self.luck.choice([{}, {}, {"send": "new"}]))
-        elif what < 76 and not ring.state.cancelling:
-            ring.send("unpause" if ring.state.paused else "pause")
-        elif what < 78 and self.heard:
-            ring.put(self.luck.choice(self.heard))  # said twice, or late
-        elif what < 83:
-            self.answer_one()
-        elif what < 84 and not self.calm:
-            ring.send("cancel")
-        elif what < 86:
-            ring.salvage(self.luck.randint(2, len(ring.log)))
-            self.heard.clear()  # whoever drove it then drives it no more
-        elif what < 90:
-            ring.send("signal", name=self.luck.choice(["paid", "sent"]), data=self.luck.randrange(5))
-        elif what < 92:
-            self.mend()
-        elif what < 93:
-            self.decide()
-        elif what < 94 and ring.state.settings.repair:
-            ring.send("repair", need=self.luck.choice(["this", "that"]))
-        elif what < 95 and ring.calls:
-            path = self.luck.choice(ring.calls)
-            ring.put(Reported(path, ring.step(path).starts, "more", self.luck.choice(["", "it", "xml"])))
-        elif self.editor is not None:
-            with suppress(KedgeError):
-                ring.put(self.editor.edit(ring.state))
-            check_program(ring.state)
-
-    def mend(self) -> None:
-        """The planner says something, if it was asked."""
-        ring, repair = self.ring, self.ring.state.repair
-        if repair is None or not repair.asked:
-            return
-        answers: list[Input] = [
-            Repaired(repair.number, repair.round, self.mender.patch(ring.situation)),
-            RepairFailed(repair.number, repair.round, "no answer", "planner_timeout"),
-        ]
-        said = answers[self.luck.randrange(8) == 0]
-        ring.put(said)
-        self.heard.append(said)
-        check_program(ring.state)
-
-    def decide(self) -> None:
-        """The agent says something, if it was asked."""
-        ring, decision = self.ring, self.ring.state.decision
-        if decision is None:
-            return
-        editor = self.editor or Editor(self.luck)
-        wanted = [editor.edit(ring.state) for _ in range(self.luck.randrange(3))]
-        held = [path for path, step in ring.state.steps.items() if step.held]
-        wanted += [Retry(step=path) for path in held if self.luck.randrange(2)]
-        said: Input = Decided(decision.number, tuple(wanted))
-        if not self.luck.randrange(4):
-            said = DecisionFailed(decision.number, "no answer", "agent_timeout")
-        ring.put(said)
-        self.heard.append(said)
-        check_program(ring.state)
-
-    def word(self, path: str) -> Input:
-        starts = self.ring.step(path).starts
-        if self.luck.randrange(100) < 65:
-            said: Input = Returned(path, starts, str(self.luck.randrange(5)).encode())
-        else:
-            sure = self.luck.randrange(2) == 0
-            failure = Failure(
-                category=self.luck.choice(CATEGORIES),
-                code="bad_luck",
-                message="bad luck",
-                classified=sure,
-                not_done=sure and self.luck.randrange(2) == 0,
-            )
-            said = Raised(path, starts, failure)
-        self.heard.append(said)
-        return said
-
-    def answer_one(self) -> None:
-        if self.ring.state.paused or not self.ring.questions or self.ring.state.cancelling:
-            return
-        id_ = self.luck.choice(self.ring.questions)
-        options = self.ring.state.questions[id_].asked.options
-        choice = options[0] if self.calm and "stop" in options else self.luck.choice(options)
-        self.ring.answer(choice, question=id_)
-
-    def end(self) -> None:
-        """Answer everything until the run has ended."""
-        ring = self.ring
-        for _ in range(400):
-            if ring.state.end is not None:
-                return
-            if ring.state.paused:
-                ring.send("unpause")
-            elif ring.calls:
-                ring.put(*(self.word(path) for path in ring.calls))
-            elif ring.state.repair is not None and not ring.state.cancelling and not ring.state.blocked_by:
-                self.mend()
-            elif ring.state.decision is not None and not ring.state.cancelling and not ring.state.blocked_by:
-                self.decide()
-            elif ring.questions and not ring.state.cancelling:
-                self.answer_one()
-            elif (at := ring.next_wake_ms) is not None:
-                ring.tick(max(0, at - ring.now_ms))
-            elif ring.state.listening and not ring.state.cancelling:
-                ring.send("signal", name=next(iter(ring.state.listeners)), data=1)
-            else:
-                raise AssertionError(f"the run hangs: {ring.status()} {ring.statuses()}")
-        raise AssertionError(f"the run does not end: {ring.statuses()}")
-
-
 _SETTINGS = st.sampled_from(
     [
         RunSettings(),

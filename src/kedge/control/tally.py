@@ -8,6 +8,7 @@ from math import ceil
 
 import msgspec
 
+from kedge.flow.state import UNDO
 from kedge.journal.entry import Entry
 from kedge.plan.model import SLEEP, Plan, Step
 from kedge.plan.patch import Patch, apply
@@ -98,7 +99,7 @@ class Tally:
 
 
 def _tools(steps: Sequence[Step]) -> dict[str, str]:
-    """The tool that each step calls, by path."""
+    """The tool that each step calls, by path, and the one that undoes it."""
     found: dict[str, str] = {}
     todo = [("", step) for step in steps]
     while todo:
@@ -106,6 +107,8 @@ def _tools(steps: Sequence[Step]) -> dict[str, str]:
         path = prefix + step.id
         if step.tool is not None and step.tool != SLEEP:
             found[path] = step.tool
+        if step.compensate is not None:
+            found[path + UNDO] = step.compensate.tool
         todo.extend((f"{path}/", child) for child in step.steps or ())
     return found
 

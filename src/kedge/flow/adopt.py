@@ -65,8 +65,9 @@ def live_scopes(state: RunState, scope: Scope) -> list[ScopeState]:
     found: list[ScopeState] = []
     for around in live_scopes(state, outer):
         step = around.steps[owner.index]
-        begun = [one for one in step.items or (step,) if one.inner is not None and one.outcome is None]
-        found += [one.inner for one in begun if one.inner is not None and not one.inner.replaced]
+        # Between two rounds or attempts, and after a failure, the scope at hand is that of the one before.
+        running = [one for one in step.items or (step,) if one.status is StepStatus.RUNNING]
+        found += [one.inner for one in running if one.inner is not None]
     return found
 
 

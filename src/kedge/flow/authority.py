@@ -6,13 +6,15 @@ out of the plan that a person is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kedge.base.errors import Refused
 from kedge.flow import commands as cmd
+from kedge.flow.approvals import must_ask
 from kedge.flow.changes import step_at
+from kedge.flow.compensation import rounds_left, users_of, with_users
 from kedge.flow.guards import whole
-from kedge.flow.state import RunState
+from kedge.flow.state import RunState, StepState
 from kedge.plan.findings import Finding
 from kedge.plan.model import Approval
 from kedge.plan.patch import Patch
@@ -25,12 +27,32 @@ def refuse_agent(state: RunState, given: cmd.Order) -> None:
     """Refused if the command is a person's alone."""
     if isinstance(given, cmd.Unpause):
         raise Refused("a pause is lifted by a person", code="not_a_person", remedy=_PERSONS)
+    if isinstance(given, cmd.Cancel | cmd.Rollback | cmd.Compensate):
+        _refuse_undoing(state, given)
     if isinstance(given, cmd.Skip | cmd.Retry) and given.step in state.asked_about:
         id_ = state.asked_about[given.step]
         if state.questions[id_].asked.reason != "approval" or isinstance(given, cmd.Retry):
             raise Refused(
                 f"a person is asked about it ({id_})",
                 code="not_a_person", where=f"step {given.step}", remedy=_PERSONS,
+            )  # fmt: skip
+
+
+def _refuse_undoing(state: RunState, given: cmd.Cancel | cmd.Rollback | cmd.Compensate) -> None:
+    """What a person allowed is not taken back unasked."""
+    if not isinstance(given, cmd.Compensate) and not given.compensate:
+        return
+    steps: Iterable[StepState] = state.steps.values()
+    if isinstance(given, cmd.Compensate) and given.step in state.steps:
+        steps = with_users([state.steps[given.step]], users_of(state))
+    for step in steps:
+        undo = step.node.undo
+        if undo is None or must_ask(state, undo) or not rounds_left(state, step):
+            continue
+        if step.approved or step.node.ask is not None:
+            raise Refused(
+                "a person allowed it, and nobody would be asked before it is undone",
+                code="not_a_person", where=f"step {step.path}", remedy=_PERSONS,
             )  # fmt: skip
 
 

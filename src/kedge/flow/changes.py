@@ -40,7 +40,7 @@ def changed(state: RunState, patch: Patch, cause: str, by: str) -> Act:
 
 def adoption(state: RunState, patch: Patch, cause: str, by: str) -> tuple[ev.PlanAdopted, Plan]:
     """The event that changes the plan so, and the plan it makes. Refused or InvalidPlan if it may not be."""
-    if state.undoing is not None and not state.undoing.told:
+    if state.is_undoing:
         raise Refused(
             "a compensation is under way: the plan cannot be changed meanwhile",
             code="cannot_change", remedy="wait until it is over",

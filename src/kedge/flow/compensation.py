@@ -128,6 +128,12 @@ def stays(state: RunState, step: StepState) -> bool:
     return kept and step.node.effect in ("idempotent", "effect") and bool(rounds_done(step))
 
 
+def may_be_undone_twice(state: RunState, step: StepState) -> bool:
+    """It is there to be undone, by a call that nobody makes twice unasked."""
+    undo = step.node.undo
+    return undo is not None and undo.effect == "effect" and bool(rounds_left(state, step))
+
+
 def is_open(step: StepState) -> bool:
     """Nobody knows whether it did what something undoes."""
     return step.status is StepStatus.IN_DOUBT and step.node.undo is not None
@@ -139,10 +145,11 @@ def is_there_anything(state: RunState, wanted: Iterable[StepState]) -> bool:
 
 
 def under_way(step: StepState) -> bool:
-    """It has begun and not ended, or nobody knows whether it has."""
-    return step.status in (StepStatus.RUNNING, StepStatus.IN_DOUBT) or (
-        step.status is StepStatus.WAITING and step.awaits != "approval" and step.outcome is None
-    )
+    """It has begun and not ended, or nobody knows whether it has, or it failed and may be tried again."""
+    if step.outcome is not None:
+        return False
+    waits = step.status is StepStatus.WAITING and step.awaits != "approval"
+    return waits or step.held or step.status in (StepStatus.RUNNING, StepStatus.IN_DOUBT)
 
 
 # --- what became of it

@@ -5,13 +5,18 @@ Consent is for one plan, by its hash: a plan that was approved and is followed a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kedge.flow import events as ev
 from kedge.flow.questions import VOID, closed
 from kedge.flow.state import RunState
 
 
-def want_consent(state: RunState) -> None:
-    """The run follows another plan: where that is asked for, nothing starts before a person wants it."""
+def want_consent(state: RunState, failures: Iterable[str] = ()) -> None:
+    """The run follows another plan: where that is asked for, nothing starts before a person wants it.
+
+    `failures`: what it tries again, or goes on without.
+    """
     if state.settings.ask != "plan":
         return
     void_question(state)
@@ -22,6 +27,7 @@ def want_consent(state: RunState) -> None:
     if not state.unapproved:
         state.blocked_by += 1
     state.unapproved = followed
+    state.tried_unapproved.update(dict.fromkeys(failures))
 
 
 def plan_approved(state: RunState, event: ev.PlanApproved) -> None:
@@ -35,11 +41,17 @@ def settings_changed(state: RunState) -> None:
     if state.settings.ask == "plan":
         want_consent(state)
     else:
-        void_question(state)
-        _unblock(state)
+        need_none(state)
+
+
+def need_none(state: RunState) -> None:
+    """Nobody has to approve the plan: nothing of it starts any more, or nobody is to be asked."""
+    void_question(state)
+    _unblock(state)
 
 
 def _unblock(state: RunState) -> None:
+    state.tried_unapproved.clear()
     if state.unapproved:
         state.unapproved = ""
         state.blocked_by -= 1

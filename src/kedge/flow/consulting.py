@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kedge.base.errors import KedgeError
+from kedge.base.errors import InternalError, KedgeError
 from kedge.flow import events as ev
 from kedge.flow import inputs as inp
 from kedge.flow.commands import Command
@@ -49,6 +49,8 @@ def take_decision(turn: Turn, given: inp.Decided) -> None:
 def _steer(turn: Turn, command: Command) -> None:
     try:
         steer(turn, command)
+    except InternalError:
+        raise
     except KedgeError:
         return  # that it was refused, and why, stands in the log under its key
 

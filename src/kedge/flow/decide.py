@@ -16,6 +16,7 @@ from kedge.flow import events as ev
 from kedge.flow import inputs as inp
 from kedge.flow.approvals import ask_person
 from kedge.flow.branching import branch_off, edit
+from kedge.flow.compensation import may_be_undone_twice
 from kedge.flow.conclude import conclude, succeed
 from kedge.flow.consulting import ask_instead, take_decision, take_silence
 from kedge.flow.failing import ask_what_to_do, backoff_s, fail, question_id
@@ -24,7 +25,7 @@ from kedge.flow.limiting import ask_limit
 from kedge.flow.mending import take_failure, take_patch
 from kedge.flow.names import render_args
 from kedge.flow.repairs import is_mended
-from kedge.flow.state import RunState, StepState
+from kedge.flow.state import UNDO, RunState, StepState
 from kedge.flow.steer import steer
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure, Outcome, StepStatus
@@ -251,6 +252,7 @@ def _salvaged(turn: Turn, given: inp.Salvaged) -> None:
         for step in state.root.steps
         if step.outcome is not Outcome.DONE and step.node.effect == "effect"
     ]
+    open_ones += [f"{step.path}{UNDO}" for step in state.steps.values() if may_be_undone_twice(state, step)]
     if not open_ones:
         return
     named = ", ".join(open_ones[:_NAMED]) + (" …" if len(open_ones) > _NAMED else "")

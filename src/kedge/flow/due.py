@@ -26,6 +26,7 @@ from kedge.flow.plan_question import ask_for_plan
 from kedge.flow.program import Node
 from kedge.flow.render import Args
 from kedge.flow.reuse import reuse
+from kedge.flow.scopes import next_generation
 from kedge.flow.state import RunState, StepState, Undo
 from kedge.flow.turn import Turn
 from kedge.flow.undoing import end_run, finish, is_over
@@ -337,10 +338,11 @@ def _start_composite(turn: Turn, step: StepState) -> None:
     if step.node.ask is not None and _allowed(turn, step, b"{}") is None:
         return
     attempt = step.attempt or 1
-    generation = step.generation + (1 if attempt > 1 else 0)  # its children are other calls than before
     turn.emit(
-        ev.StepStarted(path=step.path, attempt=attempt, iteration=step.iteration, generation=generation)
-    )
+        ev.StepStarted(
+            path=step.path, attempt=attempt, iteration=step.iteration, generation=next_generation(step)
+        )
+    )  # fmt: skip
 
 
 def _start_again(turn: Turn, step: StepState) -> None:

@@ -93,13 +93,15 @@ def _plan_adopted(state: RunState, event: ev.PlanAdopted) -> None:
         patch = decode_patch(event.patch)
         leaving(state, patch)
         follow(state, apply(state.plan, patch), patch)
+        failures = (*patch.retry, *patch.waive)
     else:
         open_scope(state, state.root)
+        failures = ()
     repairs.plan_adopted(state, event)
     state.versions.append(
         Version(event.version, state.plan, event.plan, state.at, state.seq, event.cause, event.by, event.why)
     )
-    want_consent(state)
+    want_consent(state, failures)
 
 
 def _command_taken(state: RunState, event: ev.CommandTaken) -> None:

@@ -43,8 +43,8 @@ def mend(turn: Turn) -> bool:
     """Ask the planner, if it is to be asked now. True: nothing came of it at once, and others may go on."""
     state = turn.state
     repair = state.repair
-    if state.blocked_by or (repair is not None and repair.asked):
-        return False
+    if state.blocked_by or state.is_undoing or (repair is not None and repair.asked):
+        return False  # no patch is taken while something is undone
     if repair is None and not state.unmended:
         return False
     if repair is not None:

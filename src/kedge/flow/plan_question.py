@@ -7,9 +7,10 @@ from kedge.flow import commands as cmd
 from kedge.flow import events as ev
 from kedge.flow.brief import plan_brief
 from kedge.flow.changes import Act, rolled_back
-from kedge.flow.failing import question_id
+from kedge.flow.failing import fail, question_id
 from kedge.flow.state import RunState
 from kedge.flow.turn import Turn
+from kedge.flow.words import Failure, StepStatus
 
 
 def ask_for_plan(turn: Turn) -> None:
@@ -30,11 +31,35 @@ def refused_plan(state: RunState, given: cmd.Answer) -> Act:
     why = f"version {state.version} was refused" + (f": {given.reason}" if given.reason else "")
     if state.approved is not None:
         try:
-            return rolled_back(state, state.approved[0], why, given.by)
+            return _taken_back(rolled_back(state, state.approved[0], why, given.by), why, given.by)
         except Refused:
             pass  # what makes it another plan cannot be taken back
     cancelling = ev.RunCancelling(by=given.by, reason=f"the plan's {why}")
     return lambda turn: turn.emit(cancelling)
+
+
+def _taken_back(roll_back: Act, why: str, by: str) -> Act:
+    """Without the plan that was to mend them, failures are failures: nothing is tried again by a refusal."""
+
+    def act(turn: Turn) -> None:
+        state = turn.state
+        failed = list(state.tried_unapproved)
+        roll_back(turn)
+        for path in failed if not state.unapproved else ():
+            _fail_again(turn, path, why, by)
+
+    return act
+
+
+def _fail_again(turn: Turn, path: str, why: str, by: str) -> None:
+    step = turn.state.steps.get(path)
+    if step is None:
+        return
+    if step.waived:
+        turn.emit(ev.Reopened(path=path, by=by))
+    if step.status is StepStatus.READY:
+        failure = Failure(category="permission", code="refused", message=why, classified=True, not_done=True)
+        fail(turn, step, failure)
 
 
 def own_change(turn: Turn, act: Act, by: str) -> None:

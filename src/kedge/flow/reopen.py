@@ -6,6 +6,7 @@ started again like all others, and then go on with those of their children that 
 
 from __future__ import annotations
 
+from kedge.flow.consent import want_consent
 from kedge.flow.repairs import release
 from kedge.flow.scopes import add_missing, let_go, recount, unwatch
 from kedge.flow.settle import hold_back, is_movable
@@ -23,12 +24,15 @@ def take_back_end(state: RunState) -> None:
     """The run goes on, with its steps as they are."""
     state.end = None
     state.error = None
+    state.undoing = None  # of which nothing came, or the run could not be taken up
     state.cancelling = False
     state.stopped_by = ""
     state.fingerprints.clear()  # somebody wants it tried again
     state.needs.clear()
     state.idle_ms += state.at - state.ended_at
     state.ended_at = 0
+    if not state.unapproved:  # undoing needed nobody's consent to the plan; going on does
+        want_consent(state)
 
 
 def reopen_step(state: RunState, step: StepState) -> None:

@@ -1,4 +1,4 @@
-"""How scopes come into being and are replaced. Part of `evolve`: called from nowhere else."""
+"""How scopes come into being and are replaced. Part of `evolve`; only `next_generation` is others' too."""
 
 from __future__ import annotations
 
@@ -95,8 +95,7 @@ def recount(step: StepState) -> None:
 
 def open_inner(state: RunState, step: StepState, scope: Scope) -> None:
     """The children of a composite, for its first attempt, another one, or another round."""
-    turn = f"#{step.iteration}" if step.node.step.loop is not None else ""
-    inner = ScopeState(scope, step, f"{step.path}{turn}/")
+    inner = ScopeState(scope, step, _prefix(step))
     before = step.inner
     if before is not None:
         if before.prefix == inner.prefix:
@@ -107,6 +106,28 @@ def open_inner(state: RunState, step: StepState, scope: Scope) -> None:
     step.inner = inner
     step.wake_at = 0
     open_scope(state, inner)
+
+
+def _prefix(step: StepState) -> str:
+    turn = f"#{step.iteration}" if step.node.step.loop is not None else ""
+    return f"{step.path}{turn}/"
+
+
+def next_generation(step: StepState) -> int:
+    """That of a composite's next children: one that no call of those had which they replace, however deep."""
+    if step.inner is None or step.inner.prefix != _prefix(step):
+        return step.generation
+    newest = 0
+    todo = [step]
+    while todo:
+        one = todo.pop()
+        newest = max(newest, one.generation)
+        todo += one.items or ()
+        scope = one.inner
+        while scope is not None:
+            todo += scope.steps
+            scope = scope.earlier
+    return newest + 1
 
 
 def _retire(state: RunState, scope: ScopeState) -> None:

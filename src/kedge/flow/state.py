@@ -273,6 +273,8 @@ class RunState:
         """Number and hash of the plan that a person has approved last, where that is asked for."""
         self.unapproved = ""
         """Hash of the plan, while nothing starts because nobody has approved it yet."""
+        self.tried_unapproved: dict[str, None] = {}
+        """Failed steps that plans which nobody has approved yet try again, or go on without."""
         self.commands: dict[str, str] = {}
         """By key, what became of each command: empty if it was taken, else why not."""
         self.tools: dict[str, ToolMark] = {}
@@ -444,6 +446,11 @@ class RunState:
         return self.end is None and self.undoing is not None and self.undoing.alone
 
     @property
+    def is_undoing(self) -> bool:
+        """Something is being undone. The plan stays as it is meanwhile."""
+        return self.undoing is not None and not self.undoing.told
+
+    @property
     def ending(self) -> bool:
         """Nothing of its plan begins any more."""
         return self.cancelling or bool(self.stopped_by) or self.compensating
@@ -455,8 +462,11 @@ class RunState:
     def _can_move(self) -> bool:
         """Looks at the steps themselves: a state folded from its log holds some that have moved on."""
         steps = [*self.fresh, *(entry[2] for entry in (*self.ready, *self.timers))]
+        mends = self.mends and (not self.is_undoing or bool(self.decision or self.points))
+        asked = self.repair is not None and self.repair.asked
         return (
-            self.mends
+            mends
+            or asked
             or bool(self.parked)
             or any(step.status is StepStatus.READY and not self.is_undecided(step) for step in steps)
             or any(step.status is StepStatus.WAITING and not step.awaits for step in steps)
@@ -466,8 +476,7 @@ class RunState:
     def is_over(self, owner: StepState | None) -> bool:
         """All in `owner` (None: in the run) is settled; what it comes to is to be said."""
         if owner is None:  # it does not end before what is being undone is
-            undone = self.undoing is None or self.undoing.told
-            return self.root.open == 0 and not self.end_waits and undone
+            return self.root.open == 0 and not self.end_waits and not self.is_undoing
         if owner.status is not StepStatus.RUNNING:
             return False
         if owner.items is not None:

@@ -21,7 +21,7 @@ from kedge.flow.plan_question import own_change
 from kedge.flow.state import RunState, StepState
 from kedge.flow.trouble import DEMANDED, Trouble, of_need
 from kedge.flow.turn import Turn
-from kedge.flow.undoing import compensate, refuse_meanwhile, rolled_back_undone
+from kedge.flow.undoing import compensate, refuse_meanwhile, refuse_redoing, rolled_back_undone
 from kedge.flow.words import Outcome, StepStatus
 from kedge.plan.findings import invalid
 from kedge.plan.nearest import nearest
@@ -43,8 +43,7 @@ def steer(turn: Turn, command: cmd.Command) -> None:
     try:
         if isinstance(command, cmd.Answer):
             refuse_late(state, command, turn.asked_at)
-        if state.end is not None or state.compensating:
-            refuse_meanwhile(state, command)
+        refuse_meanwhile(state, command)
         if command.role != "person":
             refuse_agent(state, command)
         act = _RULES[type(command)](state, command)
@@ -190,12 +189,26 @@ def _retry(state: RunState, given: cmd.Retry) -> Act:
             code="cannot_retry", where=where, remedy=f"retry {target}",
         )  # fmt: skip
     around = step.owner or step.scope.owner
-    if around is not None and around.outcome is not None:
+    if around is not None:
+        _refuse_part(step, around)
+    refuse_redoing(state, step.path)
+    return _emits(ev.Reopened(path=step.path, by=given.by))
+
+
+def _refuse_part(step: StepState, around: StepState) -> None:
+    """Refused if what the step is part of is not under way: whatever began in it, nobody would wait for."""
+    where = f"step {step.path}"
+    if around.outcome is not None or around.held:
         raise Refused(
-            f"{around.path}, which it is part of, has ended",
+            f"{around.path}, which it is part of, {'has failed' if around.held else 'has ended'}",
             code="cannot_retry", where=where, remedy=f"retry {around.path}",
         )  # fmt: skip
-    return _emits(ev.Reopened(path=step.path, by=given.by))
+    if around.status is StepStatus.FAILED:
+        text = f"a fallback stands in for {around.path}, which it is part of"
+        raise Refused(text, code="cannot_retry", where=where, remedy="wait for what becomes of that")
+    if around.status is not StepStatus.RUNNING or (step.owner is None and step.scope is not around.inner):
+        text = f"the round or attempt of {around.path} that it is part of is over"
+        raise Refused(text, code="cannot_retry", where=where, remedy="wait for the next one")
 
 
 def _repair(state: RunState, given: cmd.Repair) -> Act:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kedge.base.errors import NotFound, Refused
 from kedge.flow import commands as cmd
 from kedge.flow import events as ev
@@ -65,12 +67,7 @@ def _end(undoing: Undoing, undone: int) -> ev.RunEnded:
 
 
 def refuse_meanwhile(state: RunState, given: cmd.Order) -> None:
-    """Refused, if that cannot be asked of a run that has ended, or does nothing but undo what it did."""
-    if state.end is not None and not isinstance(given, cmd.Compensate):
-        raise Refused(
-            f"the run has ended ({state.end})", code="run_ended", where=f"run {state.run_id}",
-            remedy="fork it, or start another run",
-        )  # fmt: skip
+    """Refused, if that cannot be asked of a run that does nothing but undo what it did."""
     if state.compensating and not isinstance(given, _MEANWHILE):
         raise Refused(
             "the run is over, and what it did is being undone",
@@ -78,12 +75,18 @@ def refuse_meanwhile(state: RunState, given: cmd.Order) -> None:
         )  # fmt: skip
 
 
-def refuse_redoing(state: RunState) -> None:
-    """Refused, if what the run did has been undone: with the same keys it could not be done once more."""
-    if any(undo.status is StepStatus.DONE for undo in state.undos.values()):
+def refuse_redoing(state: RunState, path: str = "") -> None:
+    """Refused, if what the run or the step did may have been undone.
+
+    With the same keys it could not be done once more.
+    """
+    inside = re.compile(rf"{re.escape(path)}[.\[#/]" if path else "")
+    undos = (undo for undo in state.undos.values() if inside.match(undo.path))
+    if any(undo.starts and undo.status is not StepStatus.FAILED for undo in undos):
         raise Refused(
-            "what it did has been undone", code="cannot_retry", where=f"run {state.run_id}",
-            remedy="start another run",
+            "what it did has been undone, or may have been",
+            code="cannot_retry", where=f"step {path}" if path else f"run {state.run_id}",
+            remedy="add another step" if path else "start another run",
         )  # fmt: skip
 
 
@@ -107,7 +110,7 @@ def compensate(state: RunState, given: cmd.Compensate) -> Act:
 
 def undo(state: RunState, paths: tuple[str, ...], by: str, reason: str) -> Act:
     """Undo these steps and what used them; without any, everything. Refused if that cannot be."""
-    if state.end is None and state.undoing is not None and not state.undoing.told:
+    if state.end is None and state.is_undoing:
         raise _refused(state, "", "a compensation is under way", "wait until it is over")
     users = users_of(state)
     tops = [state.steps[path] for path in paths]

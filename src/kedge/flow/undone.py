@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kedge.flow.compensation import TAKEN_BACK, users_of, with_users
+from kedge.flow.consent import need_none
 from kedge.flow.events import NONE, CompensationStarted, Raw, RunEnded
 from kedge.flow.questions import VOID, closed
 from kedge.flow.scopes import let_go, recount, unwatch
@@ -48,6 +49,7 @@ def _be_alone(state: RunState, undoing: Undoing) -> None:
     for id_, question in state.questions.items():
         if question.open and question.asked.reason in ("limit", "salvaged"):  # nobody wants to go on any more
             closed(state, id_, VOID, "")
+    need_none(state)
     state.end = None
     state.ended_at = 0
     state.error = None

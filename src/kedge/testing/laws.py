@@ -83,7 +83,8 @@ def check_moves(state: RunState) -> None:
     if not {point.path for point in open_points} <= state.deciding.keys():
         raise AssertionError(f"of {open_points} some are not waited for: {list(state.deciding)}")
     if state.decision is not None or (state.end is None and state.mends and state.repair is None):
-        if state.decision is None and not (state.paused or state.blocked_by or state.cancelling):
+        waits = state.is_undoing and not state.points  # no plan is mended meanwhile
+        if state.decision is None and not (state.paused or state.blocked_by or state.cancelling or waits):
             raise AssertionError("somebody is to be asked, and is not")
         return
     if state.end is not None or state.paused or state.open_questions or state.running:
@@ -198,6 +199,7 @@ def picture(state: RunState, now_ms: int) -> dict[str, Any]:
         "at seq version started_at ended_at idle_ms end error outputs answer paused cancelling stopped_by "
         "extended doubted open_questions blocked_by listening running calls retries total settled done "
         "retired discoveries status undo_after unfit forked_from borrowed kept asks approved unapproved "
+        "tried_unapproved "
         "missing end_waits inputs troubles unmended repairs repair fingerprints needs guarded decides points "
         "deciding decision decisions messages notes positions"
     )

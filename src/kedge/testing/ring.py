@@ -300,7 +300,9 @@ class Ring(Seen):
         self.state, self._shadow = self._fold(), self._fold()
         return self.put(inp.Salvaged(f"What came after event {intact} is lost."), inp.Resumed())
 
-    def fork(self, at: int, patch: Patch | None = None, *, anew: bool = False) -> Self:
+    def fork(
+        self, at: int, patch: Patch | None = None, *, anew: bool = False, settings: RunSettings | None = None
+    ) -> Self:
         """Another run that branches off after event `at`, taken up: this ring holds it from now on."""
         at += isinstance(decode_event(self.log[at - 1][0]), TAKEN)
         known, name = Afterwards(self._new_state()), f"r{self._forks}"
@@ -313,7 +315,8 @@ class Ring(Seen):
         self._forget_calls()
         self.state, self._shadow = self._fold(), self._fold()
         kept = () if anew else known.results
-        return self.put(inp.Branched(run=name, seq=at, kept=kept, anew=anew, patch=patch), inp.Resumed())
+        branched = inp.Branched(run=name, seq=at, kept=kept, anew=anew, patch=patch, settings=settings)
+        return self.put(branched, inp.Resumed())
 
     def resume(self, *, retry_failed: bool = False, changed_tools: Mapping[str, str] = {}) -> Self:
         """Another driver takes the run up."""
