@@ -100,15 +100,21 @@ class Caller:
     async def _take(self) -> Run:
         wanted = self.wanted
         if wanted.again:
-            run = await self.engine.resume(self.run_id, retry_failed=True)
-            wanted.again = False
-            return run
+            return await self._take_up_again(wanted)
         if wanted.undo:
             return await self._undo_all(wanted)
         if wanted.started and self.luck.randrange(2):
             return await self.engine.resume(self.run_id)
         run = await self.engine.start(Plan.parse(wanted.order.plan), INPUTS, self.run_id, settings=self._settings)
         self.world.accepted(wanted)
+        return run
+
+    async def _take_up_again(self, wanted: Wanted) -> Run:
+        try:
+            run = await self.engine.resume(self.run_id, retry_failed=True)
+        except Refused:  # it was undone, by whomever
+            run = await self.engine.resume(self.run_id)
+        wanted.again = False
         return run
 
     async def _undo_all(self, wanted: Wanted) -> Run:
@@ -269,7 +275,7 @@ class Caller:
             for _ in range(self.luck.choice([1, 1, 2])):
                 decision = await run.send(command)
                 if not self.process.dead:
-                    self.world.commanded.decided(self.run_id, key, taken=decision.taken)
+                    self.world.commanded.decided(self.run_id, key, decision)
 
     async def _do(self, kind: str, run: Run) -> None:
         after_seq = 0 if kind == "cancel" else len(self.world.disk.entries(self.run_id))

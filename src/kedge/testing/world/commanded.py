@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kedge.engine.receipts import Decision
+
 if TYPE_CHECKING:
     from kedge.testing.world.world import World
 
@@ -26,14 +28,15 @@ class Commanded:
         elif key not in self._world.lives[run_id].commands:
             self._say(f"{run_id}: the command {key} was acknowledged and is not on disk")
 
-    def decided(self, run_id: str, key: str, *, taken: bool) -> None:
+    def decided(self, run_id: str, key: str, decision: Decision) -> None:
         """Somebody was told what became of it."""
+        taken = decision.taken
         if self.decisions.setdefault((run_id, key), taken) != taken:
             self._say(f"{run_id}: two different things became of the command {key}")
         life = self._world.lives[run_id]
         found = life.commands.get(key)
         if found is None:
-            if taken or not life.ended:  # after the end it is refused outside the log
+            if decision.code != "run_ended":  # that is no event
                 self._say(f"{run_id}: what became of the command {key} was told and is not on disk")
         elif (found[1] == "CommandTaken") != taken:
             self._say(f"{run_id}: the command {key} was told as taken={taken}, and is {found[1]}")

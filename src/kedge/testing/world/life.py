@@ -177,7 +177,7 @@ class Life:
         elif event.get("cause") == "again":
             self._go_on_inside(path)
         else:
-            self._begin_inside(path)
+            self._begin_inside(path, iteration)
         track.starts += 1
         self.starts[path, self.epoch] += 1
         track.open, track.may_start, track.doubt = call, False, False
@@ -218,15 +218,16 @@ class Life:
             if inner.startswith((f"{path}/", f"{path}#", f"{path}[")) and track.end == "StepFailed":
                 track.end, track.may_start = "", True
 
-    def _begin_inside(self, path: str) -> None:
-        """A composite starts anew: its children are other calls than before."""
-        for inner in [p for p in self.tracks if p.startswith((f"{path}/", f"{path}#"))]:
+    def _begin_inside(self, path: str, iteration: int) -> None:
+        """A composite starts anew, or a round of it: its children are other calls than before."""
+        rounds = f"{path}#{iteration}/" if iteration else f"{path}#"
+        for inner in [p for p in self.tracks if p.startswith((f"{path}/", rounds))]:
             if self.tracks[inner].open:
                 self.say("I2 finished is finished", f"{path} starts anew while {inner} runs")
             del self.tracks[inner]
 
     def _needs_are_settled(self, path: str, step: dict[str, Any]) -> None:
-        if step.get("join", "all") == "any" or step.get("foreach") is not None:
+        if path.endswith(UNDO) or step.get("join", "all") == "any" or step.get("foreach") is not None:
             return
         scope = path.rpartition("/")[0]
         for name in [*step.get("after", ()), *(name_in(v) for v in step.get("args", {}).values())]:
@@ -287,6 +288,10 @@ class Life:
 
     def _on_PlanAdopted(self, event: dict[str, Any]) -> None:  # noqa: N802
         self.changed = event["version"] > 1
+        patch = event.get("patch") or {}
+        self._waived.update(patch.get("waive", ()))
+        for path in patch.get("retry", ()):
+            self._on_Reopened({"path": path})
 
     def _on_CompensationStarted(self, event: dict[str, Any]) -> None:  # noqa: N802
         self.undoes.start_all(event)

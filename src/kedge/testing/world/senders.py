@@ -61,11 +61,10 @@ async def sender(process: Process) -> None:
     luck = Random(f"sender {world.scenario.seed} {process.number}")
     async with SimulatedEngine(REGISTRY, process.journal, clock=world.wall) as engine:
         process.engine = engine
-        waits = [_ask(world, process, engine, luck, number) for number in range(luck.choice([1, 1, 2, 5]))]
         async with asyncio.TaskGroup() as group:
-            for wait in waits:
+            for number in range(luck.choice([1, 1, 2, 5])):
                 await asyncio.sleep(luck.choice([0.0, 0.0, 0.5]))
-                group.create_task(wait)
+                group.create_task(_ask(world, process, engine, luck, number))
 
 
 async def _ask(world: World, process: Process, engine: SimulatedEngine, luck: Random, number: int) -> None:
@@ -82,6 +81,6 @@ async def _ask(world: World, process: Process, engine: SimulatedEngine, luck: Ra
                 receipt = await engine.send(run_id, command)
         decision = await receipt.decided(timeout_s=AWAIT_S)
         if not process.dead:
-            world.commanded.decided(run_id, key, taken=decision.taken)
+            world.commanded.decided(run_id, key, decision)
     except (KedgeError, TimeoutError):
         return  # the store, no such run, or the run has ended
