@@ -39,6 +39,12 @@ def settings_changed(state: RunState) -> None:
         _unblock(state)
 
 
+def nothing_follows(state: RunState) -> None:
+    """Nothing of the plan begins any more: nobody need want it."""
+    void_question(state)
+    _unblock(state)
+
+
 def _unblock(state: RunState) -> None:
     if state.unapproved:
         state.unapproved = ""

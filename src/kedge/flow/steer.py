@@ -49,7 +49,7 @@ def steer(turn: Turn, command: cmd.Command) -> None:
             refuse_agent(state, command)
         act = _RULES[type(command)](state, command)
     except KedgeError as refusal:
-        if command.key:
+        if command.key and state.end is None:
             turn.emit(
                 ev.CommandRefused(
                     key=command.key, command=word, code=refusal.code, message=str(refusal),

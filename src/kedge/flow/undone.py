@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kedge.flow.compensation import TAKEN_BACK, users_of, with_users
+from kedge.flow.consent import nothing_follows, want_consent
 from kedge.flow.events import NONE, CompensationStarted, Raw, RunEnded
 from kedge.flow.questions import VOID, closed
 from kedge.flow.scopes import let_go, recount, unwatch
@@ -38,9 +39,12 @@ def end(state: RunState, undoing: Undoing) -> None:
 def give_up(state: RunState) -> None:
     """The run goes on, with what was not undone: that is not to be undone any more."""
     if state.undoing is not None:
+        alone = state.undoing.alone
         undoing = state.undoing = Undoing(state.undoing.started)
         undoing.over = undoing.told = True
         undoing.wanted = set()
+        if alone:
+            want_consent(state)
 
 
 # --- nothing else goes on
@@ -56,6 +60,7 @@ def _be_alone(state: RunState, undoing: Undoing) -> None:
     for id_, question in state.questions.items():
         if question.open and question.asked.reason in ("limit", "salvaged"):  # nobody wants to go on any more
             closed(state, id_, VOID, "")
+    nothing_follows(state)
     state.end = None
     state.ended_at = 0
     state.error = None

@@ -213,7 +213,11 @@ class Caller:
         answer, value = self._choose(question, luck)
         after_seq = len(self.world.disk.entries(self.run_id))
         with contextlib.suppress(KedgeError):
-            await run.answer(id_, answer, value, by="anna")
+            try:
+                await run.answer(id_, answer, value, by="anna")
+            except Refused as refusal:  # that answer cannot be given any more
+                answer, value = str(refusal.allowed[0]) if refusal.allowed else answer, None
+                await run.answer(id_, answer, value, by="anna")
             said = f"the answer {answer!r} to {id_}"
             self._told(said, "QuestionAnswered", after_seq, question=id_, answer=answer)
         if luck.randrange(4) == 0:

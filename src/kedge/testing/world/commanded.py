@@ -36,7 +36,7 @@ class Commanded:
         life = self._world.lives[run_id]
         found = life.commands.get(key)
         if found is None:
-            if decision.code != "run_ended":  # that is no event
+            if taken or not (decision.code == "run_ended" or life.ended):  # after the end that is no event
                 self._say(f"{run_id}: what became of the command {key} was told and is not on disk")
         elif (found[1] == "CommandTaken") != taken:
             self._say(f"{run_id}: the command {key} was told as taken={taken}, and is {found[1]}")

@@ -24,6 +24,7 @@ _NAME = re.compile(r"\$\{([a-z][a-z0-9_]*)\}")
 _decode = msgspec.json.decode
 ABOUT_A_STEP = {"in_doubt", "approval", "failed", "decision", "input"}
 """Questions for which one step waits, and not the run."""
+_PLAN = "the plan is approved"
 _ENDS = {"StepSucceeded", "StepFailed", "StepSkipped", "StepCancelled"}
 DEFAULT_PARALLEL = 16
 DEFAULT_CALLS = 1_000_000
@@ -79,6 +80,9 @@ class Life:
         self.changed = False
         """It follows another plan than it began with."""
         self.undoes = Undoes(self)
+        self._asks = "never"
+        self._plan_id = self._approved = ""
+        """Of the plan that is followed, and of the one that a person wants."""
         self.tracks: dict[str, Track] = {}
         self.starts: Counter[tuple[str, int]] = Counter()
         """Of each path, by epoch."""
@@ -195,7 +199,9 @@ class Life:
         undo = self.tracks.get(path + UNDO)
         if undo is not None and undo.end == "StepSucceeded":
             self.say("I2 finished is finished", f"{path} starts again after it was undone")
-        if self._paused or (self._cancelling and not path.endswith(UNDO)) or self._blocked:
+        undoing = path.endswith(UNDO)  # for that, nobody need want the plan
+        blocked = self._blocked - {_PLAN} if undoing else self._blocked
+        if self._paused or (self._cancelling and not undoing) or blocked:
             why = "paused" if self._paused else "cancelled" if self._cancelling else "waiting for an answer"
             self.say("commands hold", f"{path} starts while the run is {why}")
         forgotten = [p for p, t in self.tracks.items() if t.open and t.epoch < self.epoch]
@@ -243,7 +249,7 @@ class Life:
         if track.end == "StepSucceeded":
             self.say("I2 finished is finished", f"{kind} for {path}, which is done")
         if kind == "StepFailed":
-            track.gave = "result" in event or "blob" in event
+            track.gave |= "result" in event or "blob" in event
         if kind == "StepSucceeded":
             track.result = event.get("result")
             track.large = event.get("blob", {}).get("sha", "")
@@ -288,16 +294,27 @@ class Life:
 
     def _on_PlanAdopted(self, event: dict[str, Any]) -> None:  # noqa: N802
         self.changed = event["version"] > 1
+        self._blocked.discard(_PLAN)
+        if self._asks == "plan" and event["plan"] != self._approved:
+            self._blocked.add(_PLAN)
+        self._plan_id = event["plan"]
         patch = event.get("patch") or {}
         self._waived.update(patch.get("waive", ()))
         for path in patch.get("retry", ()):
             self._on_Reopened({"path": path})
 
+    def _on_RunStarted(self, event: dict[str, Any]) -> None:  # noqa: N802
+        self._asks = event.get("settings", {}).get("ask", "never")
+
+    def _on_PlanApproved(self, _: dict[str, Any]) -> None:  # noqa: N802
+        self._approved = self._plan_id
+        self._blocked.discard(_PLAN)
+
     def _on_CompensationStarted(self, event: dict[str, Any]) -> None:  # noqa: N802
         self.undoes.start_all(event)
 
     def _on_CompensationEnded(self, event: dict[str, Any]) -> None:  # noqa: N802
-        self.undoes.undone = event.get("undone", 0)
+        self.undoes.undone += event.get("undone", 0)
 
     def _on_CommandTaken(self, event: dict[str, Any]) -> None:  # noqa: N802
         self._on_command(event)
@@ -320,7 +337,7 @@ class Life:
             self.undoes.resumed()
             return
         self.ended, self._cancelling, self._paused = "", False, False
-        self._blocked.clear()
+        self._blocked &= {_PLAN}
         for path, track in list(self.tracks.items()):
             if track.end == "StepSkipped":
                 track.skipped_then = True
@@ -350,7 +367,7 @@ class Life:
         if id_ in self._questions:
             self.say("questions", f"question {id_} is asked twice")
         self._questions[id_] = event
-        if event["reason"] not in ABOUT_A_STEP:
+        if event["reason"] not in (*ABOUT_A_STEP, "plan"):  # that is known by who approved it
             self._blocked.add(id_)
 
     def _on_QuestionAnswered(self, event: dict[str, Any]) -> None:  # noqa: N802
@@ -371,7 +388,7 @@ class Life:
     def _on_RunEnded(self, event: dict[str, Any]) -> None:  # noqa: N802
         self.ended = event["status"]
         self._paused = False
-        self._blocked.clear()
+        self._blocked &= {_PLAN}
         running = [path for path, track in self.tracks.items() if track.open]
         if running:
             self.say("the end is the end", f"the run ends while {running[0]} runs")

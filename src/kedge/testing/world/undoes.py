@@ -26,7 +26,7 @@ class Undoes:
         self.began = False
         """Something was to be undone, by now."""
         self.undone = 0
-        """Steps that the last one undid."""
+        """Steps that were undone by now."""
         self._whole = False
         """All of the run is undone, and nothing else happens in it."""
         self._taken_up = False
@@ -48,7 +48,7 @@ class Undoes:
     def start_all(self, event: dict[str, Any]) -> None:
         """A compensation begins: what failed before is to be tried again."""
         life = self._life
-        self.began, self.undone = True, 0
+        self.began = True
         self._whole = not event.get("steps")
         for path, track in life.tracks.items():
             if path.endswith(UNDO) and track.end in ("StepFailed", "StepCancelled", "StepSkipped"):
