@@ -105,7 +105,8 @@ class Caller:
             return await self._undo_all(wanted)
         if wanted.started and self.luck.randrange(2):
             return await self.engine.resume(self.run_id)
-        run = await self.engine.start(Plan.parse(wanted.order.plan), INPUTS, self.run_id, settings=self._settings)
+        plan = Plan.parse(wanted.order.plan)
+        run = await self.engine.start(plan, INPUTS, self.run_id, settings=self._settings)
         self.world.accepted(wanted)
         return run
 

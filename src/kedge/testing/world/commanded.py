@@ -42,7 +42,7 @@ class Commanded:
             self._say(f"{run_id}: the command {key} was told as taken={taken}, and is {found[1]}")
 
     def check(self) -> None:
-        """At the end: nothing is lost, and those of the store were decided on in the order of their arrival."""
+        """At the end: nothing is lost, and those of the store were decided on in the order they came."""
         for run_id, sent in self._sent.items():
             commands = self._world.lives[run_id].commands
             in_order = [commands[key][0] for key in sorted(sent, key=sent.__getitem__) if key in commands]

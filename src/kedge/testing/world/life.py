@@ -24,8 +24,11 @@ _NAME = re.compile(r"\$\{([a-z][a-z0-9_]*)\}")
 _decode = msgspec.json.decode
 ABOUT_A_STEP = {"in_doubt", "approval", "failed", "decision", "input"}
 """Questions for which one step waits, and not the run."""
+_VOID = {"limit", "salvaged"}
 _PLAN = "the plan is approved"
 _ENDS = {"StepSucceeded", "StepFailed", "StepSkipped", "StepCancelled"}
+_GOES_ON = {"StepSucceeded", "StepSkipped", "StepCancelled"}
+"""Ends of a step that are no failure of the run. One is cancelled alone where the plan was changed so."""
 DEFAULT_PARALLEL = 16
 DEFAULT_CALLS = 1_000_000
 
@@ -298,7 +301,7 @@ class Life:
         if self._asks == "plan" and event["plan"] != self._approved:
             self._blocked.add(_PLAN)
         self._plan_id = event["plan"]
-        patch = event.get("patch") or {}
+        patch: dict[str, Any] = event.get("patch") or {}
         self._waived.update(patch.get("waive", ()))
         for path in patch.get("retry", ()):
             self._on_Reopened({"path": path})
@@ -312,6 +315,9 @@ class Life:
 
     def _on_CompensationStarted(self, event: dict[str, Any]) -> None:  # noqa: N802
         self.undoes.start_all(event)
+        if "status" in event or self.ended:  # nobody wants to go on any more
+            void = [id_ for id_ in self._blocked - {_PLAN} if self._questions[id_]["reason"] in _VOID]
+            self._blocked.difference_update(void)
 
     def _on_CompensationEnded(self, event: dict[str, Any]) -> None:  # noqa: N802
         self.undoes.undone += event.get("undone", 0)
@@ -413,7 +419,7 @@ class Life:
 
     def _came_well(self, id_: str) -> bool:
         track, step = self._track(id_), self.steps[id_]
-        if track.end in ("StepSucceeded", "StepSkipped", "StepCancelled") or step.get("on_error") == "continue":
+        if track.end in _GOES_ON or step.get("on_error") == "continue":
             return True
         if self._gone_without(id_):
             return True

@@ -35,7 +35,8 @@ def any_command(luck: Random, state: RunState) -> cmd.Command:
         case 0:
             return cmd.Pause()
         case 1:
-            return luck.choice([cmd.Unpause(), cmd.Note(values={"x": luck.randrange(9)}), cmd.Mark(name="here")])
+            note = cmd.Note(values={"x": luck.randrange(9)})
+            return luck.choice([cmd.Unpause(), note, cmd.Mark(name="here")])
         case 2:
             return cmd.Signal(name=luck.choice(["paid", "sent"]), data=luck.randrange(9))
         case 3:
