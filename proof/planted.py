@@ -113,7 +113,7 @@ def all_bugs() -> list[Bug]:
     """Every planted bug, by the number of its file."""
     return [
         Bug(path.stem.partition("_")[2], **tomllib.loads(path.read_text(encoding="utf-8")))
-        for path in sorted(BUGS.glob("*.toml"))
+        for path in sorted(BUGS.glob("*.toml"), key=lambda path: int(path.stem.partition("_")[0]))
     ]
 
 

@@ -18,11 +18,12 @@ import msgspec
 from kedge.base.errors import BadInput
 from kedge.base.limits import Limits
 from kedge.control.engine import Engine
+from kedge.engine.ports import Planner
 from kedge.flow.settings import ASKS, Ask
 from kedge.plan.nearest import nearest
 from kedge.tools.builtin import builtin_tools
 from kedge.tools.builtin.reserved import SETTINGS_FILE
-from kedge.tools.load import load_tools
+from kedge.tools.load import load_tools, load_with_method
 from kedge.tools.registry import Registry
 from kedge.tools.tool import Tool
 
@@ -45,6 +46,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Short for the limit of that name."""
     ask: Ask = "never"
     """What a person is asked before: `never`, `plan`, `effects` or `every_step`."""
+    planner: str = ""
+    """Who mends plans: `rules`, or one of your own as `FILE.py:NAME` or `pkg.module:NAME`. Unset: nobody."""
     roots: tuple[str, ...] = (".",)
     """Folders that file tools and `shell.run` are kept to."""
     allow_shell: bool = False
@@ -99,7 +102,17 @@ def build_tools(settings: Settings) -> list[Tool]:
 def build_engine(settings: Settings, tools: Iterable[Tool | Callable[..., Any]] = ()) -> Engine:
     """An engine as the settings say, with `tools` besides those that they name."""
     registry = Registry([*build_tools(settings), *tools])
-    return Engine(registry, _store(settings), limits=settings.bounds, resources=settings.resources)
+    bounds, planner = settings.bounds, build_planner(settings.planner)
+    return Engine(registry, _store(settings), limits=bounds, resources=settings.resources, planner=planner)
+
+
+def build_planner(name: str) -> Planner | None:
+    """The planner of that name."""
+    if name != "rules":
+        return load_with_method(name, "repair") if name else None
+    from kedge.planner.rules import RulePlanner  # most commands need none of what it stands on
+
+    return RulePlanner()
 
 
 def _store(settings: Settings) -> str:

@@ -146,3 +146,20 @@ async def test_a_call_that_was_cut_off_is_judged_by_what_its_tool_was_when_it_wa
         result = await (await engine.resume("r")).result()
         assert result.steps["act"].status == "in_doubt"
         assert "in_doubt" in [asked.reason for asked in result.questions.values()]
+
+
+async def test_what_was_approved_of_the_old_tool_is_asked_about_again(tmp_path):
+    """Also where somebody goes on with the changed tool: that was said of the tool, not of the call."""
+    plan = kedge.Plan.parse({"goal": "g", "steps": [{**ACT, "after": [], "approval": {"ask": "Act?"}}]})
+    async with kedge.Engine(tools=[tool_named("act", "effect", old=True)], store=tmp_path / "k.db") as engine:
+        run = await engine.start(plan, run_id="r")
+        await run.pause()
+        await run.answer("q1", "approve")
+    async with kedge.Engine(tools=[tool_named("act", "effect", old=False)], store=tmp_path / "k.db") as other:
+        run = await other.resume("r")
+        assert [asked.reason for asked in (await run.result()).questions.values()] == ["tool_changed"]
+        await run.answer("q2", "go on")
+        await run.unpause()
+        assert [asked.reason for asked in (await run.result()).questions.values()] == ["approval"]
+        await run.answer("q3", "approve")
+        assert (await run.result()).steps["act"].result == "new"

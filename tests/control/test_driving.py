@@ -9,6 +9,7 @@ import json
 import time
 
 import apsw
+import msgspec
 import pytest
 
 import kedge
@@ -105,6 +106,49 @@ async def test_a_run_that_cannot_be_read_is_in_the_inbox_as_damaged(store):
     assert (found.run_id, found.reason, found.question) == ("r", "damaged", "")
 
 
+async def test_a_run_of_which_only_the_line_is_damaged_is_in_the_inbox_too(store):
+    await left(store, asks(), "r")
+    db = apsw.Connection(str(store))
+    db.execute("update run set crc = crc + 1")
+    db.close()
+    async with engine(store) as one:
+        (found,) = one.inbox()
+    assert (found.run_id, found.reason, found.question) == ("r", "damaged", "")
+
+
+class Stopped:
+    """A clock that stands still."""
+
+    def now_ms(self):
+        return 1_700_000_000_000
+
+    def monotonic_s(self):
+        return 0.0
+
+
+async def test_a_question_that_is_asked_while_others_work_is_in_everybodys_inbox(store):
+    end = asyncio.Event()
+
+    @kedge.tool(effect="read")
+    async def slow() -> None:
+        await end.wait()
+
+    plan = asks()
+    first = kedge.Step(id="first", tool="quick")
+    steps = (
+        first,
+        kedge.Step(id="slow", tool="slow"),
+        msgspec.structs.replace(plan.steps[0], after=("first",)),
+    )
+    async with engine(store, [quick, pay, slow], clock=Stopped()) as one, engine(store) as elsewhere:
+        run = await one.start(msgspec.structs.replace(plan, steps=steps), run_id="r")
+        async with asyncio.timeout(2):
+            while not elsewhere.inbox():
+                await asyncio.sleep(0.01)
+        assert run.status == "running"
+        end.set()
+
+
 def spoil(store, run_id="r"):
     db = apsw.Connection(str(store))
     db.execute(
@@ -197,6 +241,31 @@ async def test_one_that_cannot_be_taken_up_is_named_and_stops_no_other(store):
         "damaged": "store_damaged", "tools": "tools_missing", "fine": "tools_missing",
     }  # fmt: skip
     assert "--tools" in found["tools"].why
+
+
+async def test_a_run_that_could_not_be_taken_up_is_tried_again_once_it_has_moved(store, monkeypatch):
+    monkeypatch.setattr("kedge.engine.post.NET_S", 0.02)
+    steps = [
+        {"id": "w", "wait": {"signal": "go"}},
+        {"id": "p", "tool": "pay", "after": ["w"]},
+        {"id": "s", "tool": "sleep", "args": {"seconds": 0.3}, "after": ["p"]},
+    ]
+    await left(store, kedge.Plan.parse({"goal": "g", "steps": steps}), "r")
+    told = []
+    async with engine(store, [quick]) as here:
+        driving = asyncio.ensure_future(here.drive_all(forever=True, told=told.append))
+        await here.send("r", commands.Signal(name="go"))
+        async with asyncio.timeout(5):
+            while [driven.code for driven in told] != ["tools_missing"]:
+                await asyncio.sleep(0.01)
+            async with engine(store) as elsewhere:
+                run = await elsewhere.resume("r")
+                while run.state.steps["s"].status != "waiting":
+                    await asyncio.sleep(0.01)
+            while told[-1].status != "done":
+                await asyncio.sleep(0.01)
+        driving.cancel()
+        await asyncio.wait([driving])
 
 
 async def test_few_at_a_time_are_all_driven(store):

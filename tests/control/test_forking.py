@@ -70,6 +70,25 @@ def seq_of(journal, kind, path, run_id="r"):
     return seqs(journal, run_id).index((kind, path)) + 1
 
 
+async def test_what_a_tool_gave_before_it_was_changed_is_not_taken_over(tmp_path):
+    store = tmp_path / "k.db"
+    async with kedge.Engine(World().tools, store=store) as engine:
+        await ended(engine)
+    world = World()
+
+    @kedge.tool(effect="read", name="read")
+    async def mended(name: str, most: int = 0) -> str:
+        world.did.append("mended")
+        return name
+
+    async with kedge.Engine([mended, *world.tools[1:]], store=store) as engine:
+        fork = engine.fork("r", before="read")
+        assert "read" in fork.again
+        assert "read" not in fork.reused
+        assert (await (await fork.start(repeat=True)).result()).outputs == {"said": "rent paid"}
+    assert world.did[0] == "mended"
+
+
 @pytest.mark.parametrize("store", [":memory:", "k.db"])
 async def test_a_fork_takes_over_what_is_known_and_is_a_run_like_any_other(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -81,6 +81,34 @@ async def test_what_a_call_used_that_ignores_its_end_counts_too(monkeypatch):
     assert (result.status, result.usage.tokens) == ("failed", 10)
 
 
+async def test_what_a_call_used_that_is_given_up_is_counted_once_also_when_it_comes_back(monkeypatch):
+    monkeypatch.setattr("kedge.engine.attempts.GRACE_S", 0.1)
+    back = asyncio.Event()
+
+    @kedge.tool(effect="read")
+    async def deaf(ctx: kedge.Context) -> int:
+        ctx.usage(tokens=10)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.3)
+        back.set()
+        return 1
+
+    @kedge.tool(effect="read")
+    async def later() -> None:
+        await back.wait()
+        await asyncio.sleep(0.05)
+
+    steps = [
+        {"id": "a", "tool": "deaf", "timeout_s": 0.1, "on_error": "continue"},
+        {"id": "b", "tool": "later"},
+    ]
+    async with kedge.Engine([deaf, later]) as engine:
+        result = await (await engine.start(plan(*steps))).result()
+    assert (result.status, result.usage.tokens) == ("done", 10)
+
+
 async def test_what_a_call_used_before_its_engine_was_closed_is_kept(tmp_path):
     @kedge.tool(effect="read")
     async def long(ctx: kedge.Context) -> int:

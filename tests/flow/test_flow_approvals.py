@@ -93,6 +93,35 @@ def test_a_changed_call_is_asked_anew_and_the_old_answer_counts_for_nothing():
     assert run.args("a") == {"x": 2}
 
 
+def test_what_was_approved_and_not_made_yet_is_asked_about_again_if_its_arguments_are_others():
+    run = ring(asks("a", args={"x": "${context.n}"}), context={"n": 1})
+    run.send("pause").answer("approve")
+    run.send("set_context", values={"n": 2}).send("unpause")
+    assert run.questions == ["q2"]
+    assert bytes(run.state.questions["q2"].asked.args) == b'{"x":2}'
+    run.answer("approve")
+    assert run.args("a") == {"x": 2}
+
+
+def test_what_was_approved_and_not_made_yet_is_asked_about_again_if_its_step_is_another():
+    run = ring(asks("a", args={"x": 1}))
+    run.send("pause").answer("approve")
+    change = {"a": {"approval": {"ask": "May it, five times?"}, "retry": {"attempts": 5}}}
+    run.send("edit", patch=Patch(change=change)).send("unpause")
+    assert (run.questions, run.calls) == (["q2"], [])
+    assert run.state.questions["q2"].asked.text == "May it, five times?"
+    run.answer("approve")
+    assert run.args("a") == {"x": 1}
+
+
+def test_an_approval_is_used_up_by_a_call_that_failed():
+    run = ring(asks("a", on_error="ask")).answer("approve")
+    run.fail("a", "permanent", classified=True).answer("retry")
+    assert run.calls == []
+    assert run.state.questions[run.questions[0]].asked.reason == "approval"
+    assert run.answer("approve").calls == ["a"]
+
+
 def test_an_approval_survives_a_crash_and_so_does_the_question():
     run = ring(asks("a"))
     run.crash().resume()

@@ -177,6 +177,25 @@ def test_its_commands_are_an_agents_and_each_has_a_key():
     assert "a is done" in past.refused[1]
 
 
+def test_what_fails_again_while_the_agent_thinks_is_held_for_its_next_decision():
+    run = ring(step("f"), step("g", args={"x": "${f}"}), at="trouble")
+    run.fail("f", "permanent").send("retry", step="f").fail("f", "permanent")
+    run.decide()
+    assert (run.status("f"), run.step("f").held, run.status("g")) == ("failed", True, "pending")
+    assert points(run) == [("trouble", "f")]
+    run.decide()
+    assert run.status("g") == "skipped"
+
+
+def test_an_agent_that_uses_its_own_key_again_is_heard_again():
+    run = chain().finish("a", 1)
+    for text in ("first", "second"):
+        run.decide(cmd.Say(text=text, key="mine"))
+        if text == "first":
+            run.finish("side")
+    assert [message.text for message in run.state.messages.kept] == ["first", "second"]
+
+
 def asked(**more):
     """A run in which a person is asked about a call, and about a failure."""
     run = ring(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kedge.base.errors import InvalidPlan
+from kedge.base.errors import InvalidPlan, Refused
 from kedge.flow import inputs as inp
 from kedge.flow.compensation import not_undone, undone
 from kedge.flow.events import Forked, PlanAdopted, ResultKept, ResultReused, RoundEnded, RunCancelling
@@ -345,6 +345,17 @@ def test_what_a_fork_took_over_is_not_its_own_to_undo():
     run.send("cancel", compensate=True).finish("c", 3)
     assert run.status() == "cancelled"
     assert not_undone(run.state) == {"a": "run r0 did it", "b": "run r0 did it"}
+
+
+def test_a_fork_that_only_took_over_has_nothing_to_undo_whatever_the_class_of_its_tools():
+    run = ring(
+        step("a", "t", compensate={"tool": "send"}), step("b", "put", "a", compensate={"tool": "send"})
+    )
+    run.finish("a", 1).finish("b", 2).fork(2)
+    assert (run.status(), reused(run)) == ("done", ["a", "b"])
+    with pytest.raises(Refused) as refused:
+        run.send("compensate")
+    assert refused.value.code == "cannot_compensate"
 
 
 def test_a_fork_of_a_run_that_is_to_be_undone_goes_on():

@@ -243,6 +243,14 @@ def test_an_approval_that_expires_says_so():
     assert run.error("a").message == "nobody approved it in time"
 
 
+def test_other_arguments_fit_the_call():
+    run = ring(step("a", "send", approval={"ask": "May it?"}))
+    with pytest.raises(BadInput, match="these arguments do not fit send: ") as refused:
+        run.answer("approve", {"x": "${nobody}"})
+    assert (refused.value.code, refused.value.where) == ("edited_args", "step a")
+    assert run.status("a") == "waiting"
+
+
 def test_other_arguments_are_a_map():
     run = ring(
         step("a", "send", approval={"ask": "May it?"}), group("p", step("k"), approval={"ask": "May it?"})

@@ -105,6 +105,25 @@ def test_a_decision_for_another_runs_command_changes_nothing(posted):
     assert journal.decisions([one.position]) == {}
 
 
+def test_what_became_of_a_command_and_its_events_are_written_together_or_not_at_all(posted):
+    from kedge.base.errors import StoreError
+    from kedge.testing.failpoints import disarm, raise_at
+
+    journal, driver, one = posted
+    append = driver.next(b"taken")._replace(decisions=((one.position, b"yes"),))
+    try:
+        raise_at("journal.append.decided", apsw.IOError("by the test"))
+        with pytest.raises(StoreError):
+            journal.commit([append])
+    finally:
+        disarm()
+    assert journal.decisions([one.position]) == {}
+    assert len(journal.read("run")) == 1
+    journal.commit([append])
+    assert journal.decisions([one.position]) == {one.position: b"yes"}
+    assert len(journal.read("run")) == 2
+
+
 def test_a_post_whose_commit_fails_and_has_happened_is_one(posted, monkeypatch):
     from kedge.testing.failpoints import disarm, raise_at
 

@@ -21,6 +21,13 @@ from kedge.testing.journal_kit import Driver
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="lock files go away on POSIX only")
 
 
+def owner_row(path):
+    db = apsw.Connection(str(path))
+    row = db.execute("select pid, port from lease").fetchone()
+    db.close()
+    return row
+
+
 def lock_files(path):
     return sorted(path.with_name("kedge.db.locks").glob("*"))
 
@@ -117,6 +124,16 @@ def holder(path, environment):
     process.wait()
     process.stdin.close()
     process.stdout.close()
+
+
+def test_whoever_takes_a_run_from_a_dead_process_is_its_owner_and_can_be_woken(path, holder, open_sqlite):
+    journal = open_sqlite()
+    assert owner_row(path) == (holder.pid, 0)
+    holder.kill()
+    holder.wait()
+    journal.claim("run", 1, port=9)
+    assert owner_row(path) == (os.getpid(), 9)
+    assert journal.port("run") == 9
 
 
 def test_a_live_owner_is_named(holder, open_sqlite):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kedge.assemble import Settings, build_engine, build_tools, read_settings
+from kedge.assemble import Settings, build_engine, build_planner, build_tools, read_settings
 from kedge.base.errors import BadInput, ToolError
 from kedge.plan.model import Plan
 
@@ -154,3 +154,37 @@ async def test_the_engine_is_as_the_settings_say(tmp_path):
     async with build_engine(settings) as engine:
         assert (engine.limits.parallel, engine.limits.steps) == (2, 9)
         assert engine.stats()["store"] == "sqlite"
+
+
+PLANNERS = """
+class Mine:
+    async def repair(self, situation): ...
+
+mine = Mine()
+other = 1
+"""
+
+
+def test_a_planner_is_the_rules_or_one_of_your_own(project):
+    (project / "mending.py").write_text(PLANNERS)
+    assert build_planner("") is None
+    assert type(build_planner("rules")).__name__ == "RulePlanner"
+    for name in ("mending.py:Mine", "mending.py:mine", "mending:Mine"):
+        assert type(build_planner(name)).__name__ == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("rule", "tools_reference"),
+        ("mending.py:other", "setting_value"),
+        ("mending.py:nobody", "no_tools"),
+        ("nowhere.py:Mine", "no_tools_file"),
+        ("a b:Mine", "tools_reference"),
+    ],
+)
+def test_what_is_no_planner_is_refused(project, name, code):
+    (project / "mending.py").write_text(PLANNERS)
+    with pytest.raises(BadInput) as refused:
+        build_planner(name)
+    assert refused.value.code == code

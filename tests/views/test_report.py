@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from kedge.flow import commands as cmd
 from kedge.flow import inputs as inp
+from kedge.flow.inputs import DecisionFailed
+from kedge.flow.settings import RunSettings
 from kedge.flow.usage import Usage
 from kedge.plan.patch import Patch
 from kedge.testing.ring import Ring
@@ -138,3 +141,50 @@ def test_a_run_that_has_not_begun_and_one_that_waits():
     run = ring({"id": "a", "wait": {"signal": "go"}})
     assert "**waiting**" in parts(run)[""]
     assert plain(run)["ended_at"] is None
+
+
+def test_repairs_are_told_with_what_was_refused_of_them():
+    plan = {"goal": "g", "steps": [{"id": "a", "tool": "t"}, {"id": "b", "tool": "t"}]}
+    run = Ring(plan, settings=RunSettings(repair=True)).start().fail("a", "permanent")
+    assert parts(run)["Repairs"] == "- failed: `a`: a failed: permanent → **still open**"
+    run.mend(Patch(remove=("a",))).mend(Patch(waive=("a",), why="not needed"))
+    assert parts(run)["Repairs"] == (
+        "- failed: `a`: a failed: permanent → **version 2 of the plan** by `planner`; "
+        "round 1 was refused: a is failed: it cannot be removed"
+    )
+    for number in range(7):
+        run.send("repair", need=f"more of {number}", by="anna")
+    run.mend(None).mend(None)
+    told = parts(run)["Repairs"].splitlines()
+    assert told[1].startswith("- demand: more of 0 → **nothing came of it**")
+    assert len(plain(run)["repairs"]) == len(told)
+
+
+def test_what_an_agent_decided_is_told():
+    plan = {"goal": "g", "steps": [{"id": name, "tool": "t"} for name in "abc"]}
+    run = Ring(plan, settings=RunSettings(decide_at="every_step")).start().finish("a")
+    assert parts(run)["What the agent decided"] == "- step `a` → **not decided yet**"
+    run.decide(cmd.Say(text="well"), by="guide").finish("b").decide(by="guide").finish("c")
+    run.put(DecisionFailed(3, "no answer", "agent_timeout", "guide"))
+    assert parts(run)["What the agent decided"].splitlines() == [
+        "- step `a` → **say** by `guide`",
+        "- step `b` → **go on** by `guide`",
+        "- step `c` → **no answer: no answer** by `guide`",
+    ]
+
+
+def test_what_was_undone_and_what_was_not_is_told():
+    undo = {"tool": "unput", "args": {"id": "${result}"}}
+    steps = [step("a", "put", compensate=undo), step("b", "send", after=["a"]), step("c", after=["b"])]
+    effects = {"put": "idempotent", "unput": "idempotent", "send": "effect"}
+    run = Ring({"goal": "g", "steps": steps}, effects).start()  # type: ignore[arg-type]
+    run.finish("a", 1).finish("b", 2).send("pause")
+    assert parts(run)["What it waits for"] == "- it is paused"
+    run.send("unpause").send("cancel", reason="enough", compensate=True, by="ben")
+    while run.calls:
+        run.finish(run.calls[0], 1)
+    told = parts(run)["What was undone"].splitlines()
+    assert told[0] == "- `a` is undone"
+    assert told[1].startswith("- `b` is **not** undone: ")
+    assert plain(run)["undone"] == ["a"]
+    assert "What it waits for" not in parts(run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Collection, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -51,6 +52,8 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
     """What it waits for, or why it could not be taken up."""
     code: str = ""
     """The same, for programs, where it could not."""
+    refused: dict[str, str] = {}
+    """Commands that came for it and were not taken: why, by their keys. Who sent them may be gone."""
 
 
 class Judge:
@@ -188,17 +191,23 @@ class Drive:
         try:
             if self._sender.refuse_left(run_id):  # it has ended: there is nothing to drive
                 return
-            require_tools(self._engine.look(run_id).state, self._engine.registry)
-            await self._follow(await self._engine.resume(run_id), found)
+            before = self._engine.look(run_id).state
+            require_tools(before, self._engine.registry)
+            await self._follow(await self._engine.resume(run_id), found, len(before.commands))
         except KedgeError as error:
             self._stuck[run_id] = found.seq
             self._told(Driven(run_id=run_id, status="not driven", why=str(error), code=error.code))
 
-    async def _follow(self, run: Run, found: Movable) -> None:
+    async def _follow(self, run: Run, found: Movable, known: int) -> None:
+        """Until it need not be driven here; `known` commands have been told before."""
         while True:
             result = await run.result()
-            seq = run.state.seq
-            self._told(Driven(run_id=run.id, status=str(result.status), why=waits_for(run.state)))
+            state, seq = run.state, run.state.seq
+            refused = {key: why for key, why in islice(state.commands.items(), known, None) if why}
+            known = len(state.commands)
+            self._told(
+                Driven(run_id=run.id, status=str(result.status), why=waits_for(state), refused=refused)
+            )
             if result.state.ended:
                 return
             if not self._keeps or len(self._kept) >= self._at_once:

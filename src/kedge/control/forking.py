@@ -212,7 +212,7 @@ def _position(run_id: str, source: Intact, wish: Wish) -> int:
     if type(at) is not int or not 1 <= at <= last:
         reason = f" ({source.damage})" if source.damage is not None else ""
         raise BadInput(
-            f"run {run_id} has no intact event {at!r}{reason}",
+            f"it has no intact event {at!r}{reason}",
             code="fork_at", where=f"run {run_id}", allowed=[f"1 to {last}"],
             remedy="name one of its events: kedge log RUN lists them",
         )  # fmt: skip

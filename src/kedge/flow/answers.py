@@ -21,7 +21,6 @@ from kedge.flow.question import Question
 from kedge.flow.state import RunState, StepState
 from kedge.flow.turn import Turn
 from kedge.flow.words import Failure
-from kedge.plan.findings import invalid
 from kedge.plan.model import Plan
 from kedge.plan.patch import Patch
 
@@ -161,7 +160,12 @@ def _edited(state: RunState, step: StepState, value: Any) -> bytes:
     findings = check(Plan(goal="-", steps=(constant,)), state.program.catalog, limits=state.limits)
     faults = [finding for finding in findings.errors if "args" in finding.path]
     if faults:
-        raise invalid(faults)
+        wrong = "; ".join(f"{fault.message} ({fault.remedy})" for fault in faults[:5])
+        raise BadInput(
+            f"these arguments do not fit {step.node.step.worker}: {wrong}",
+            code="edited_args", where=f"step {step.path}",
+            remedy="take the arguments of the question, and change what is to be otherwise",
+        )  # fmt: skip
     return encode(args)
 
 

@@ -63,7 +63,7 @@ def adoption(state: RunState, patch: Patch, cause: str, by: str) -> tuple[ev.Pla
     document = _encode(plan)
     event = ev.PlanAdopted(
         version=state.version + 1, plan=digest(document), cause=cause, by=by, why=patch.why,
-        patch=ev.Raw(_encode(patch)), tools=_new_tools(state, plan),
+        patch=ev.Raw(_encode(patch)), tools=_new_tools(state, plan, patch),
     )  # fmt: skip
     return event, plan
 
@@ -248,20 +248,20 @@ def _named(plan: Plan, patch: Patch) -> tuple[Step, ...]:
     return (*(one.step for one in patch.add), *(step for step in changed if step is not None))
 
 
-def _new_tools(state: RunState, plan: Plan) -> dict[str, ev.ToolMark]:
+def _new_tools(state: RunState, plan: Plan, patch: Patch) -> dict[str, ev.ToolMark]:
     found: dict[str, ev.ToolMark] = {}
     catalog = state.program.catalog
-    for name in tools_of(plan):
+    for name in tools_of(_named(plan, patch)):
         spec = catalog.get(name) if name not in state.tools else None
         if spec is not None:
             found[name] = ev.ToolMark(spec.definition_hash, spec.effect)
     return found
 
 
-def tools_of(plan: Plan) -> set[str]:
-    """Names of the tools that the plan calls."""
+def tools_of(steps: Iterable[Step]) -> set[str]:
+    """Names of the tools that the steps call, and those inside them."""
     found: set[str] = set()
-    todo: list[Any] = list(plan.steps)
+    todo: list[Any] = list(steps)
     while todo:
         step = todo.pop()
         if step.tool is not None:

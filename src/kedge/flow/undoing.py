@@ -94,7 +94,7 @@ def compensate(state: RunState, given: cmd.Compensate) -> Act:
             raise Refused(
                 "the run goes on: not all that it does can be undone meanwhile",
                 code="cannot_compensate", where=f"run {state.run_id}",
-                remedy="name a step, or cancel the run with `compensate`",
+                remedy="name a step, or cancel the run and have it undone",
             )  # fmt: skip
         return undo(state, (), given.by, given.reason)
     if given.step not in state.steps:

@@ -210,7 +210,7 @@ class Ring(Seen):
 
     def start(self) -> Self:
         """The run begins."""
-        used = tools_of(self.plan)
+        used = tools_of(self.plan.steps)
         plan_id = digest(_encode_plan(self.plan))
         turn = Turn(self.state, self.now_ms)
         begin(

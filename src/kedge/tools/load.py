@@ -26,22 +26,45 @@ def load_tools(where: str) -> list[Tool]:
     From a module or file: every Tool at its top level, and what its list `TOOLS` holds, if it has
     one. The code there runs. BadInput says what could not be found or went wrong.
     """
-    if where.endswith(".py") or "/" in where or os.sep in where:
+    if _is_file(where):
         return _collected(_file(where), where)
-    module_name, _, attribute = where.partition(":")
-    if not all(part.isidentifier() for part in module_name.split(".")):
-        raise BadInput(f"{where[:200]!r} names no tools", code="tools_reference", remedy=_FORMS)
-    module = _module(module_name, where)
-    if not attribute:
-        return _collected(module, where)
-    if not hasattr(module, attribute):
+    if ":" in where:
+        return _as_tools(_object(where), where)
+    return _collected(_module(where, where), where)
+
+
+def load_with_method(where: str, method: str) -> Any:
+    """What a person names as "module:name" or "path/file.py:name", made if it is a class. Its code runs."""
+    if ":" not in where:
         raise BadInput(
-            f"module {module_name} has no {attribute!r}",
+            f"{where[:80]!r} does not say where something with `{method}` is",
+            code="tools_reference", where=where[:80], remedy="give it as FILE.py:NAME or pkg.module:NAME",
+        )  # fmt: skip
+    found = _object(where)
+    made = found() if isinstance(found, type) else found
+    if not callable(getattr(made, method, None)):
+        raise BadInput(
+            f"it has no method `{method}`",
+            code="setting_value", where=where, remedy="name something that has, or a class of such",
+        )  # fmt: skip
+    return made
+
+
+def _object(where: str) -> Any:
+    place, _, name = where.rpartition(":")
+    module = _file(place) if _is_file(place) else _module(place, where)
+    if not hasattr(module, name):
+        raise BadInput(
+            f"{place} has no {name!r}",
             code="no_tools",
             where=where,
-            allowed=[name for name, value in vars(module).items() if isinstance(value, Tool)],
+            allowed=[known for known, value in vars(module).items() if isinstance(value, Tool)],
         )
-    return _as_tools(getattr(module, attribute), where)
+    return getattr(module, name)
+
+
+def _is_file(where: str) -> bool:
+    return where.endswith(".py") or "/" in where or os.sep in where
 
 
 def _file(where: str) -> ModuleType:
@@ -57,6 +80,8 @@ def _file(where: str) -> ModuleType:
 
 
 def _module(name: str, where: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise BadInput(f"{where[:200]!r} names no tools", code="tools_reference", remedy=_FORMS)
     # As `python -m` does, and an installed command does not: modules of the current folder count.
     if (here := str(Path.cwd())) not in sys.path and "" not in sys.path:
         sys.path.append(here)

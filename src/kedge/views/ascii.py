@@ -157,7 +157,7 @@ def _account(state: StepState, page: Page, told: Mapping[str, Told]) -> list[str
     elif status is _S.SKIPPED:
         parts.append(f"skipped: {why_skipped(state.reason, state.because)}")
     elif status is _S.WAITING:
-        parts.append(f"waiting, {duration(max(0, state.wake_at - page.now_ms) / 1000)} to go")
+        parts.append(_waiting(state, page))
     elif status is not _S.PENDING:
         parts.append(f"{word(status)} {took}".rstrip())
     quality = told[state.path].quality if state.path in told else None
@@ -175,6 +175,13 @@ def _account(state: StepState, page: Page, told: Mapping[str, Told]) -> list[str
     if state.stand_in is not None:
         parts.append(f"replaced by {state.stand_in.id}")
     return [part for part in parts if part]
+
+
+def _waiting(state: StepState, page: Page) -> str:
+    """What waits for somebody has no time to go: either it expires, or it waits for as long as it takes."""
+    if not state.wake_at:
+        return word(state.status)
+    return f"waiting, {duration(max(0, state.wake_at - page.now_ms) / 1000)} to go"
 
 
 def _closing(state: RunState, page: Page) -> list[str]:

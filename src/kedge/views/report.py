@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -13,13 +12,12 @@ from kedge.flow.question import Question
 from kedge.flow.result import RunResult, StepResult
 from kedge.flow.state import RunState, StepState, Version
 from kedge.flow.words import Blob, StepStatus
-from kedge.views.markdown import bullets, code, prose, quoted, table
+from kedge.views.markdown import code, prose, quoted, table
+from kedge.views.report_changes import EXCERPT_MAX, changes, changes_data, fork_fact, section
 from kedge.views.text import clean, duration, moment
 from kedge.views.words import why_skipped, word
 
 _ROWS_MAX = 200
-_TOLD_MAX = 20
-_EXCERPT_MAX = 300
 _WORDS_MAX = 2_000
 _S = StepStatus
 
@@ -67,7 +65,7 @@ def report_data(result: RunResult) -> dict[str, Any]:
         "retries": _retries(state),
         "discoveries": [{"path": path, "what": what, "need": need} for path, what, need in state.discoveries],
         "suggestions": result.suggestions,
-    }
+    } | changes_data(result)
 
 
 def report(result: RunResult) -> str:
@@ -80,6 +78,7 @@ def report(result: RunResult) -> str:
         _work(steps),
         _time_and_cost(result),
         _versions(result.state),
+        *changes(result),
         _questions(result.state),
         _troubles(result.state, steps),
         _skips(steps),
@@ -131,12 +130,12 @@ def _excerpt(state: RunState, step: StepState) -> str:
         return ""
     if isinstance(step.result, Blob):
         return f"{step.result.size:,} bytes"
-    return clean(bytes_of(state, step.result).decode(), _EXCERPT_MAX)
+    return clean(bytes_of(state, step.result).decode(), EXCERPT_MAX)
 
 
 def _why(step: StepState, told: StepResult) -> str:
     if told.error is not None:
-        return f"{told.error.category.replace('_', ' ')}: {clean(told.error.message, _EXCERPT_MAX)}"
+        return f"{told.error.category.replace('_', ' ')}: {clean(told.error.message, EXCERPT_MAX)}"
     return why_skipped(step.reason, step.because) if step.status is _S.SKIPPED else ""
 
 
@@ -183,16 +182,17 @@ def _head(result: RunResult) -> str:
     facts = [f"run {code(result.run_id)}", f"**{word(result.status)}**"]
     if state.started_at:
         facts += [f"started {moment(state.started_at)}", f"took {duration(result.seconds)}"]
+    facts += fork_fact(result)
     done = f"{counts.done:,} of {counts.total:,} steps done"
     others = [
         f"{getattr(counts, name):,} {name.replace('_', ' ')}"
-        for name in ("failed", "skipped", "cancelled", "in_doubt")
+        for name in ("failed", "skipped", "cancelled", "in_doubt", "compensated")
         if getattr(counts, name)
     ]
     came_to = f"{', '.join(facts)}. {', '.join([done, *others])}."
-    lines = [f"# {prose(state.plan.goal, _EXCERPT_MAX)}", came_to]
+    lines = [f"# {prose(state.plan.goal, EXCERPT_MAX)}", came_to]
     if result.error is not None:
-        lines.append(f"Why it did not end as it should: {code(result.error.message, _EXCERPT_MAX)}")
+        lines.append(f"Why it did not end as it should: {code(result.error.message, EXCERPT_MAX)}")
     return "\n\n".join(lines)
 
 
@@ -204,10 +204,10 @@ def _answer(result: RunResult) -> str:
 
 def _outputs(result: RunResult) -> str:
     lines = [
-        f"{code(name)}: {code(msgspec.json.encode(value).decode(), _EXCERPT_MAX)}"
+        f"{code(name)}: {code(msgspec.json.encode(value).decode(), EXCERPT_MAX)}"
         for name, value in result.outputs.items()
     ]
-    return _section("Outputs", lines)
+    return section("Outputs", lines)
 
 
 def _work(steps: list[ReportStep]) -> str:
@@ -271,23 +271,23 @@ def _versions(state: RunState) -> str:
     lines: list[str] = []
     for one in state.versions:
         by = f" by {code(one.by, 60)}" if one.by else ""
-        why = f": {prose(one.why, _EXCERPT_MAX)}" if one.why else ""
+        why = f": {prose(one.why, EXCERPT_MAX)}" if one.why else ""
         lines.append(f"version {one.number}, {moment(one.at)}, {prose(one.cause, 60)}{by}{why}")
-    return _section("Versions of the plan", lines)
+    return section("Versions of the plan", lines)
 
 
 def _questions(state: RunState) -> str:
     lines: list[str] = []
     for id_, one in state.questions.items():
         where = f" ({code(one.asked.path)})" if one.asked.path else ""
-        text = f"{code(id_)}{where} {prose(one.asked.text, _EXCERPT_MAX)}"
+        text = f"{code(id_)}{where} {prose(one.asked.text, EXCERPT_MAX)}"
         if one.answer:
             by = f" by {code(one.by, 60)}" if one.by else ""
             after = duration((one.answered_at - one.asked_at) / 1000)
             lines.append(f"{text} → **{prose(one.answer, 60)}**{by} after {after}")
         else:
             lines.append(f"{text} → not answered")
-    return _section("What was asked", lines)
+    return section("What was asked", lines)
 
 
 def _troubles(state: RunState, steps: list[ReportStep]) -> str:
@@ -299,32 +299,24 @@ def _troubles(state: RunState, steps: list[ReportStep]) -> str:
         if step.status in ("failed", "in_doubt"):
             instead = f"; {code(step.replaced_by)} did it instead" if step.replaced_by else ""
             what = f"{code(step.path)} {step.status.replace('_', ' ')}"
-            lines.append(f"{what}: {code(step.why, _EXCERPT_MAX)}{instead}")
-    return _section("What went wrong", lines)
+            lines.append(f"{what}: {code(step.why, EXCERPT_MAX)}{instead}")
+    return section("What went wrong", lines)
 
 
 def _skips(steps: list[ReportStep]) -> str:
     skipped = [step for step in steps if step.status == "skipped"]
-    lines = [f"{code(step.path)}: {prose(step.why, _EXCERPT_MAX)}" for step in skipped]
-    return _section("What was skipped", lines)
+    lines = [f"{code(step.path)}: {prose(step.why, EXCERPT_MAX)}" for step in skipped]
+    return section("What was skipped", lines)
 
 
 def _discoveries(state: RunState) -> str:
     lines = [
-        f"{code(path)}: {prose(what, _EXCERPT_MAX)}" + (f" (needs: {prose(need, 100)})" if need else "")
+        f"{code(path)}: {prose(what, EXCERPT_MAX)}" + (f" (needs: {prose(need, 100)})" if need else "")
         for path, what, need in state.discoveries
     ]
-    return _section("What was found on the way", lines)
+    return section("What was found on the way", lines)
 
 
 def _suggestions(result: RunResult) -> str:
-    lines = [f"{code(one.path)}: {prose(one.text, _EXCERPT_MAX)}" for one in result.suggestions]
-    return _section("What could be better", lines)
-
-
-def _section(title: str, lines: Iterable[str]) -> str:
-    told = list(lines)
-    if not told:
-        return ""
-    left = len(told) - _TOLD_MAX
-    return f"## {title}\n\n{bullets(told[:_TOLD_MAX])}" + (f"\n\nand {left:,} more" if left > 0 else "")
+    lines = [f"{code(one.path)}: {prose(one.text, EXCERPT_MAX)}" for one in result.suggestions]
+    return section("What could be better", lines)

@@ -111,3 +111,18 @@ def test_in_a_narrow_terminal_nothing_is_cut_off(by, monkeypatch, capsys):
     shown = " ".join(lines)
     for part in ("12,345 runs", "ok 90.0%", "p50 1 min 23 s", "retries 1,234", "tokens 1,234,567"):
         assert part in shown
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_in_a_narrow_terminal_no_id_is_cut(width, monkeypatch, capsys):
+    monkeypatch.setattr(Screen, "size", property(lambda _: (width, 24)))
+    screen = Screen()
+    screen.is_terminal = True
+    row = ("a-run-with-a-long-id-2026", "waiting", "0/4", "2026-11-20 01:34:06", "1.3 KiB", "Wait " * 20)
+    screen.table(("run", "status", "steps", "started", "size", "goal"), [row, ("b", "", "", "", "", "")])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    shown = "\n".join(lines)
+    for cell in row[:-1]:
+        assert cell in shown
+    assert shown.count("Wait") == 20

@@ -89,6 +89,111 @@ def test_every_word_reaches_the_run(kedge, folder, waiting):
     assert [event["data"]["command"] for event in refused if event["kind"] == "command_refused"] == ["retry"]
 
 
+def test_steps_are_rewired_and_prioritised_and_a_repair_needs_a_planner(kedge, folder, waiting):
+    kedge("rewire", "w1", "a", "w=p", "--why", "p is enough")
+    kedge("prioritise", "w1", "a", "-2")
+    kedge("repair", "w1", "--need", "parse XML", "--key", "mend")
+    kedge("drive", code=3)
+    plan = kedge.data("show", "w1", "--version", "3")["plan"]
+    (step,) = [step for step in plan["steps"] if step["id"] == "a"]
+    assert (step["after"], step["priority"]) == (["p"], -2)
+    assert (
+        kedge.data("repair", "w1", "--need", "parse XML", "--key", "mend", code=2)["error"]["code"]
+        == "no_repair"
+    )
+
+
+def test_drive_tells_which_commands_were_not_taken(kedge, waiting):
+    kedge("remove", "w1", "nobody", "--key", "k1")
+    kedge("set-goal", "w1", "Something else", "--key", "k2")
+    shown = kedge("drive", code=3).stdout
+    assert "not taken: " in shown
+    assert "nobody" in shown
+    assert "(key k1)" in shown
+    assert "k2" not in shown
+    kedge("remove", "w1", "nobody", "--key", "k3")
+    (driven,) = kedge.data("drive", code=3)
+    assert list(driven["refused"]) == ["k3"]
+
+
+def test_words_that_say_nothing_are_refused_before_they_are_sent(kedge, waiting):
+    for args, code in [
+        (["rewire", "w1", "a", "w"], "option_input"),
+        (["rewire", "w1", "a", "w=p", "=p"], "option_input"),
+        (["set-goal", "w1", "  "], "blank_goal"),
+        (["repair", "w1"], "usage"),
+    ]:
+        assert kedge.data(*args, code=2)["error"]["code"] == code
+    assert kedge.data("drive") == []
+
+
+def test_a_rollback_undoes_what_the_version_does_not_have(kedge, folder, waiting):
+    undo = "{tool: files.write, args: {path: a.txt, text: gone}}"
+    (folder / "step.yaml").write_text(
+        f"id: note\ntool: files.write\nargs: {{path: a.txt, text: there}}\ncompensate: {undo}\n"
+    )
+    kedge("inject", "w1", "step.yaml")
+    kedge("drive", code=3)
+    assert (folder / "a.txt").read_text() == "there"
+    kedge("rollback", "w1", "1", "--undo", "--why", "too much", "--by", "ben")
+    kedge("drive", code=3)
+    assert (folder / "a.txt").read_text() == "gone"
+    report = kedge("report", "w1").stdout
+    assert "- wanted by `ben`: too much\n- `note` is undone" in report
+    assert "- the signal `go`\n- an answer to `q1`" in report
+
+
+def test_a_step_of_a_run_that_another_process_drives_is_undone_by_that_one(start, kedge, folder):
+    undo = "{tool: files.write, args: {path: a.txt, text: gone}}"
+    (folder / "undone.yaml").write_text(
+        f"goal: g\nsteps:\n  - id: a\n    tool: files.write\n    args: {{path: a.txt, text: there}}\n"
+        f"    compensate: {undo}\n  - {{id: long, tool: held, args: {{name: long}}}}\n"
+    )
+    driver = start("run", "undone.yaml", "--run", "s1")
+    wait_for(lambda: "long" in calls(folder) and (folder / "a.txt").exists(), "both steps")
+    wait_for(lambda: kedge.data("show", "s1")["steps"]["a"]["status"] == "done", "the end of the first")
+    assert "compensate is taken" in kedge("compensate", "s1", "a", "--reason", "wrong").stdout
+    wait_for(lambda: (folder / "a.txt").read_text() == "gone", "the undoing")
+    (folder / "go").touch()
+    out, _ = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 0, out
+
+
+BROKEN = """
+import kedge
+
+@kedge.tool(effect="read", substitutes=("archive",))
+def market() -> float:
+    raise kedge.ToolError("closed", "permanent")
+
+@kedge.tool(effect="read")
+def archive() -> float:
+    return 41.5
+"""
+
+
+def test_the_planner_of_the_settings_mends_plans_and_the_report_tells_it(kedge, folder):
+    (folder / "market.py").write_text(BROKEN)
+    (folder / "market.yaml").write_text("goal: g\nsteps:\n  - {id: price, tool: market}\n")
+    (folder / "kedge.toml").write_text('tools = ["market.py"]\n')
+    kedge("run", "market.yaml", "--run", "m1", code=1)
+    (folder / "kedge.toml").write_text('tools = ["market.py"]\nplanner = "rules"\n')
+    kedge("run", "market.yaml", "--run", "m2")
+    repaired = "- failed: `price`: closed → **version 2 of the plan** by `rules`"
+    assert repaired in kedge("report", "m2").stdout
+    assert kedge.data("report", "m2")["repairs"][0]["became"] == 2
+    (folder / "kedge.toml").write_text('planner = "nowhere.py:Mine"\n')
+    assert kedge.data("show", "m2")["version"] == 2, "who only looks needs no planner"
+    assert kedge.data("inbox") == []
+    assert kedge.data("resume", "m2", code=2)["error"]["code"] == "no_tools_file"
+
+
+def test_a_fork_says_where_it_comes_from(kedge):
+    kedge("run", "good.yaml", "--run", "g1")
+    kedge("fork", "g1", "--run", "g2")
+    assert "branched off run `g1` after event" in kedge("report", "g2").stdout
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [

@@ -13,7 +13,7 @@ import msgspec
 from kedge import Decision, Engine, Receipt, Refused, commands
 from kedge.assemble import build_engine
 from kedge.surface.cli import exits
-from kedge.surface.cli.options import json_option, repeated, require_store, settings_of, store_option
+from kedge.surface.cli.options import json_option, looking, repeated, require_store, settings_of, store_option
 from kedge.surface.cli.screen import LINE_MAX, Screen
 from kedge.views.text import clean
 
@@ -53,7 +53,7 @@ def ask(run_id: str, command: Any, given: dict[str, Any]) -> int:
     require_store(settings)
 
     async def main() -> tuple[Receipt, Decision | None]:
-        async with build_engine(msgspec.structs.replace(settings, tools=())) as engine:
+        async with build_engine(looking(settings)) as engine:
             receipt = await engine.send(run_id, signed(command, given))
             return receipt, None if given["no_wait"] else await _decided(engine, receipt)
 

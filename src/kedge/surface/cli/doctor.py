@@ -91,7 +91,7 @@ def _python(settings: Settings) -> Iterator[Verdict]:
 def _sqlite(settings: Settings) -> Iterator[Verdict]:
     """On a store of its own beside the real one, so that asking does not make that."""
     with tempfile.TemporaryDirectory(prefix=".kedge-doctor-", dir=_folder(settings)) as folder:
-        trial = msgspec.structs.replace(settings, store=str(Path(folder) / "trial.db"), tools=())
+        trial = msgspec.structs.replace(settings, store=str(Path(folder) / "trial.db"), tools=(), planner="")
         try:
             facts = in_engine(trial, lambda engine: engine.stats())
         except StoreError as error:  # an unsafe SQLite is refused, and so is a disk without shared memory
@@ -155,7 +155,7 @@ def _store(settings: Settings) -> Iterator[Verdict]:
     else:
         yield Verdict("store", "ok", text)
     if idle:
-        yield Verdict("runs", "ok", f"{idle} not ended and driven by nobody: kedge runs, kedge resume RUN")
+        yield Verdict("runs", "ok", f"{idle} not ended and driven by nobody: kedge runs, kedge drive")
 
 
 def _tools(settings: Settings) -> Iterator[Verdict]:

@@ -88,6 +88,8 @@ def _tell(screen: Screen, driven: Driven) -> None:
     why = f": {clean(driven.why, LINE_MAX)}" if driven.why else ""
     code = f" [{driven.code}]" if driven.code else ""
     screen.say(f"run {driven.run_id} {driven.status}{why}{code}", _COLOURS.get(driven.status, ""))
+    for key, refusal in driven.refused.items():
+        screen.say(f"  not taken: {clean(refusal, LINE_MAX)} (key {clean(key)})", "yellow")
 
 
 def _code(came_to: dict[str, Driven]) -> int:

@@ -14,7 +14,7 @@ from kedge.assemble import Settings, build_engine
 from kedge.control.listing import RunInfo
 from kedge.control.retention import STATUSES, Retention, age_s
 from kedge.surface.cli.exits import DONE
-from kedge.surface.cli.options import json_option, require_store, settings_of, store_option
+from kedge.surface.cli.options import json_option, looking, require_store, settings_of, store_option
 from kedge.surface.cli.screen import Screen, ago
 from kedge.views.text import clean
 
@@ -115,7 +115,7 @@ def in_engine(settings: Settings, ask: Callable[[Engine], _T]) -> _T:
     """What an engine without tools of its own says: looking at a store must not run anybody's code."""
 
     async def main() -> _T:
-        async with build_engine(msgspec.structs.replace(settings, tools=())) as engine:
+        async with build_engine(looking(settings)) as engine:
             return ask(engine)
 
     return asyncio.run(main())

@@ -47,6 +47,11 @@ def settings_of(
     return read_settings({"store": store, "tools": list(tools) or None, "parallel": parallel, "ask": ask})
 
 
+def looking(settings: Settings) -> Settings:
+    """The settings for whoever only looks at a store, or sends to it: that must not run anybody's code."""
+    return msgspec.structs.replace(settings, tools=(), planner="")
+
+
 def repeated(store: str | None, tools: tuple[str, ...]) -> str:
     """The options to type again so that a later command finds the same store and tools."""
     words = ["--store", store] if store else []

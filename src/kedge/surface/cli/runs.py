@@ -173,7 +173,7 @@ def _is_driven(settings: Settings, run_id: str) -> bool:
 @click.argument("run_id", metavar="RUN")
 @click.argument("step", default="")
 @click.option("--reason", default="", help="Why, for whoever reads the log.")
-@click.option("--by", metavar="NAME", help="Who wants it.  [default: your user name]")
+@by_option
 @tools_option
 @store_option
 @parallel_option
@@ -182,11 +182,14 @@ def _is_driven(settings: Settings, run_id: str) -> bool:
 def compensate(run_id: str, step: str, reason: str, **given: Any) -> int:
     """Undo what a run did that has ended, or one step of it.
 
-    With a step, all that used it is undone first. The exit code tells how the run stands then: one that was
-    done is cancelled by it (4).
+    With a step, all that used it is undone first. Where another process drives the run, that one is asked
+    to do it. Else the exit code tells how the run stands then: one that was done is cancelled by it (4).
     """
     manner = manner_of(given)
     require_store(manner.settings)
+    if _is_driven(manner.settings, run_id):
+        command = commands.Compensate(step=step, reason=reason)
+        return ask(run_id, command, given | {"key": "", "no_wait": False})
 
     async def begin(engine: Engine) -> Run:
         _require_undo_tools(engine, run_id)

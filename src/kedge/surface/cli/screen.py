@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, TextIO
 
 import msgspec
 
-from kedge.views.text import clean, to_ascii
+from kedge.views.text import clean, columns, pack, to_ascii
 
 LINE_MAX = 2_000
 """Columns of one line of text that is not ours, before it is cut."""
+_MARGIN_MAX = 40
+_UNSEEN = 120
+"""Columns where there is no terminal."""
+_LAST_MIN = 20
+"""Columns that the last one of a table needs, if it has so much to say."""
 
 _SGR = {
     "red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36",
@@ -79,16 +85,36 @@ class Screen:
         return f"\x1b[{_SGR[colour]}m{text}\x1b[0m" if colour and self.colour and text else text
 
     def table(self, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Columns of cells that need not be clean; long cells are wrapped."""
+        """Columns of cells that need not be clean. Only the last is wrapped: half an id is none."""
+        shown = [[self.fit(clean(cell, LINE_MAX)) for cell in row] for row in rows]
+        width = self.size[0] if self.is_terminal else _UNSEEN
+        others = [max(map(columns, column)) for column in zip(*[titles, *shown], strict=True)][:-1]
+        room = width - sum(others) - 2 * len(others)
+        if room < min(_LAST_MIN, max(columns(row[-1]) for row in shown)):
+            self._stacked(shown, width)
+            return
+        self._columns(titles, shown, width)
+
+    def _stacked(self, rows: Iterable[Sequence[str]], width: int) -> None:
+        """A few lines for each row: columns of such a width would say nothing."""
+        for first, *others, last in rows:
+            self.raw(self.coloured(first, "bold") + "\n")
+            facts = pack([cell for cell in others if cell], "  ", "  ", width) if any(others) else []
+            told = textwrap.wrap(last, width - 2, initial_indent="  ", subsequent_indent="  ")
+            for line in [*facts, *told]:
+                self.raw(self.fit(line) + "\n")
+
+    def _columns(self, titles: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> None:
         from rich.console import Console
-        from rich.table import Table
+        from rich.table import Column, Table
         from rich.text import Text
 
-        table = Table(*titles, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        *others, last = titles
+        heads = [*(Column(title, no_wrap=True) for title in others), Column(last)]
+        table = Table(*heads, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for row in rows:
             # As Text, so that a cell that looks like markup is shown as it is.
-            table.add_row(*(Text(self.fit(clean(cell, LINE_MAX))) for cell in row))
-        width = self.size[0] if self.is_terminal else 120
+            table.add_row(*(Text(cell) for cell in row))
         console = Console(
             file=self.out, width=width, no_color=not self.colour, force_terminal=self.colour, highlight=False
         )
@@ -101,8 +127,12 @@ class Screen:
 
 
 def lines_of(text: str, indent: str = "") -> str:
-    """Text of others, line by line clean."""
-    return "\n".join(indent + clean(line, LINE_MAX) for line in text.splitlines())
+    """Text of others, line by line clean, and set in as it was."""
+    return "\n".join(f"{indent}{_margin(line)}{clean(line, LINE_MAX)}" for line in text.splitlines())
+
+
+def _margin(line: str) -> str:
+    return " " * min(_MARGIN_MAX, len(line) - len(line.lstrip(" ")))
 
 
 def ago(moment: datetime | None) -> str:

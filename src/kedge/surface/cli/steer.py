@@ -107,11 +107,60 @@ def edit(run_id: str, patch_file: str, **given: Any) -> int:
 @click.command()
 @run_argument
 @click.argument("version", type=click.IntRange(min=1))
+@click.option("--undo", is_flag=True, help="Undo finished steps that the version does not have.")
 @why_option
 @asking
-def rollback(run_id: str, version: int, why: str, **given: Any) -> int:
+def rollback(run_id: str, version: int, undo: bool, why: str, **given: Any) -> int:  # noqa: FBT001
     """Let a run follow an earlier version of its plan again. What is finished stays finished."""
-    return ask(run_id, commands.Rollback(version=version, why=why), given)
+    return ask(run_id, commands.Rollback(version=version, why=why, compensate=undo), given)
+
+
+@click.command()
+@run_argument
+@click.option("--need", default="", metavar="TEXT", help="What is wanted of it, as in 'parse XML'.")
+@click.option("--step", default="", metavar="STEP", help="The step that it is about.")
+@asking
+def repair(run_id: str, need: str, step: str, **given: Any) -> int:
+    """Let the planner change the plan of a run.
+
+    That is the planner of whoever drives the run: the setting `planner`. What came of it is told by
+    `kedge report RUN` and `kedge show RUN --versions`.
+    """
+    if not (need or step):
+        raise click.UsageError("say what is wanted with --need, or which step it is about with --step")
+    return ask(run_id, commands.Repair(need=need, step=step), given)
+
+
+# A number below 0 must not be taken for an option.
+@click.command(context_settings={"ignore_unknown_options": True})
+@run_argument
+@click.argument("step")
+@click.argument("priority", type=int, metavar="N")
+@asking
+def prioritise(run_id: str, step: str, priority: int, **given: Any) -> int:
+    """Let a step go before others that are ready.
+
+    The higher N, the sooner. Steps have priority 0 unless the plan says otherwise.
+    """
+    return ask(run_id, commands.Prioritise(step=step, priority=priority), given)
+
+
+@click.command()
+@run_argument
+@click.argument("step")
+@click.argument("reads", nargs=-1, required=True, metavar="NOW=INSTEAD...")
+@why_option
+@asking
+def rewire(run_id: str, step: str, reads: tuple[str, ...], why: str, **given: Any) -> int:
+    """Let a step read and wait for other steps than it does now."""
+    pairs = [text.partition("=") for text in reads]
+    if not all(now and instead for now, _, instead in pairs):
+        raise BadInput(
+            f"{' '.join(reads)[:80]!r} does not say which step is read instead of which",
+            code="option_input", where="NOW=INSTEAD", remedy="write rates=archive to read archive instead",
+        )  # fmt: skip
+    reading = {now: instead for now, _, instead in pairs}
+    return ask(run_id, commands.Rewire(step=step, reads=reading, why=why), given)
 
 
 @click.command()
@@ -121,6 +170,10 @@ def rollback(run_id: str, version: int, why: str, **given: Any) -> int:
 @asking
 def set_goal(run_id: str, goal: str, why: str, **given: Any) -> int:
     """Say otherwise what a run is for. The old words stay in the plan's earlier version."""
+    if not goal.strip():
+        raise BadInput(
+            "the goal says nothing", code="blank_goal", where="GOAL", remedy="say what the run is for"
+        )
     return ask(run_id, commands.SetGoal(goal=goal, why=why), given)
 
 

@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 import click
-import msgspec
 
 from kedge import Engine
 from kedge.assemble import build_engine
@@ -15,7 +14,7 @@ from kedge.control.driving import waits_for
 from kedge.control.watching import Watched
 from kedge.surface.cli import exits
 from kedge.surface.cli.live import Live
-from kedge.surface.cli.options import live_option, repeated, require_store, settings_of, store_option
+from kedge.surface.cli.options import live_option, looking, repeated, require_store, settings_of, store_option
 from kedge.surface.cli.screen import LINE_MAX, Screen
 from kedge.views.narrate import wanted
 from kedge.views.text import clean
@@ -37,7 +36,7 @@ def watch(run_id: str, store: str | None, no_live: bool) -> int:  # noqa: FBT001
     require_store(settings)
 
     async def main() -> int:
-        async with build_engine(msgspec.structs.replace(settings, tools=())) as engine:
+        async with build_engine(looking(settings)) as engine:
             watched = engine.watch(run_id)
             if not watched.state.ended and not engine.driven(run_id):
                 screen.remark(f"nobody drives the run: kedge drive{repeated(store, ())}")
