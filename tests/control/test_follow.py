@@ -354,3 +354,14 @@ async def test_what_is_no_callback_or_no_level_is_refused_and_no_run_begins():
             await engine.resume(run.id, on_event=wrong)
         with pytest.raises(kedge.BadInput, match="no level"):
             run.subscribe(print, wrong)
+
+
+async def test_who_comes_after_the_plan_was_changed_is_told_everything(tmp_path):
+    async with kedge.Engine([tick], tmp_path / "k.db") as engine:
+        run = await engine.start(CHAIN)
+        extra = kedge.Step(id="extra", tool="tick", args={"n": 9})
+        assert (await run.send(kedge.commands.Inject(step=extra))).taken
+        told = [event.kind async for event in run.events()]
+        assert told[-1] == "run_ended"
+        again = await engine.resume(run.id)
+        assert [event.kind async for event in again.events()] == [kind for kind in told if kind != "progress"]

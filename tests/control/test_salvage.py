@@ -333,3 +333,13 @@ async def test_a_run_whose_name_the_index_has_lost_is_salvaged_and_not_begun_ane
         found = engine.salvage("r", to=other)
         assert (found.intact, found.status) == (len(told), "done")
         assert [run.id for run in engine.runs()] == ["r"]
+
+
+async def test_what_a_run_was_after_the_plan_was_changed_can_be_salvaged(store):
+    world = World()
+    async with kedge.Engine(world.tools, store) as engine:
+        run = await engine.start(PLAN, run_id="r")
+        extra = kedge.Step(id="extra", tool="read")
+        assert (await run.send(kedge.commands.Inject(step=extra))).taken
+        assert (await run.result()).ok
+        assert engine.salvage("r").total == 5

@@ -121,7 +121,7 @@ class Feed:
         """Every event after `after_seq`, then live, until the run has ended or is let go."""
         driver = self._driver
         run_id = driver.state.run_id
-        narrator = Narrator(run_id, driver.state.program)
+        narrator = Narrator(run_id, driver.state.versions[0].plan)  # it changes as the events say
         news = asyncio.Event()
         said = self._followers.setdefault(news, [])
         driver.on_events = self._wake

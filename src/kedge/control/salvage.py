@@ -152,7 +152,7 @@ def blobs_of(event: Event) -> Iterator[str]:
 
 def _facts(journal: Journal, entries: list[Entry], folded: Folded, damage: StoreDamaged | None) -> Salvage:
     state, last = folded.state, entries[-1]
-    narrator, sentence = Narrator(state.run_id, state.program), ""
+    narrator, sentence = Narrator(state.run_id, state.versions[0].plan), ""
     for entry in entries:
         told = narrator.tell(entry.seq, entry.at, decode(state.run_id, entry))
         sentence = next((event.message for event in told if not event.kind.startswith("group_")), sentence)

@@ -39,9 +39,10 @@ class _Awaited(NamedTuple):
 class Post:
     """What comes and goes by the store. `listens`: other processes may send, and time is the real one."""
 
-    def __init__(self, journal: Journal, *, listens: bool) -> None:
+    def __init__(self, journal: Journal, *, listens: bool, net_s: float | None = None) -> None:
         self._journal = journal
         self._listens = listens
+        self._net_s = NET_S if net_s is None else net_s
         self._loop = asyncio.get_running_loop()
         self.bell = Bell(self._on_bell)
         self._opening: asyncio.Task[None] | None = None
@@ -78,7 +79,7 @@ class Post:
                 await self.bell.hang()
                 self._seen = self._journal.arrived(_NEWEST)[0]
                 self._version = self._journal.data_version()
-                self._net = self._loop.call_later(NET_S, self._on_net)
+                self._net = self._loop.call_later(self._net_s, self._on_net)
             self.opened = True
         finally:
             self._opening = None
@@ -166,7 +167,7 @@ class Post:
                     future.set_result(raw)
 
     def _on_net(self) -> None:
-        self._net = self._loop.call_later(NET_S, self._on_net)
+        self._net = self._loop.call_later(self._net_s, self._on_net)
         try:
             version = self._journal.data_version()
         except StoreError:

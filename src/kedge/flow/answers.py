@@ -99,6 +99,11 @@ def _settle_doubt(state: RunState, given: cmd.Answer, question: Question) -> Act
             "what it may have done is to be undone",
             code="cannot_retry", where=f"step {step.path}", allowed=["done", "failed"],
         )  # fmt: skip
+    if given.answer == "retry" and state.compensating and step.path in state.steps:
+        raise Refused(
+            "the run is over, and what it did is being undone",
+            code="cannot_retry", where=f"step {step.path}", allowed=["done", "failed"],
+        )  # fmt: skip
     raw = encode(given.value)
 
     def act(turn: Turn) -> None:

@@ -120,6 +120,7 @@ def _reopened(state: RunState, event: ev.Reopened) -> None:
 
 
 def _run_resumed(state: RunState, event: ev.RunResumed) -> None:
+    state.taken_up = True
     if event.retry_failed and state.ended:
         reopen(state)
 
@@ -150,6 +151,7 @@ def _compensation_ended(state: RunState, event: ev.CompensationEnded) -> None:
 
 def _run_ended(state: RunState, event: ev.RunEnded) -> None:
     state.end = event.status
+    state.taken_up = False
     state.ended_at = state.at
     state.error = event.error
     state.outputs = _stored(event.outputs, event.blob)

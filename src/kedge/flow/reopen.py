@@ -11,6 +11,7 @@ from kedge.flow.repairs import release
 from kedge.flow.scopes import add_missing, let_go, recount, unwatch
 from kedge.flow.settle import hold_back, is_movable
 from kedge.flow.state import RunState, ScopeState, Span, StepState
+from kedge.flow.undone import give_up
 from kedge.flow.words import Outcome, StepStatus
 
 
@@ -24,9 +25,9 @@ def take_back_end(state: RunState) -> None:
     """The run goes on, with its steps as they are."""
     state.end = None
     state.error = None
-    state.undoing = None  # of which nothing came, or the run could not be taken up
-    state.cancelling = False
+    state.cancelling = state.undo_after = False
     state.stopped_by = ""
+    give_up(state)
     state.fingerprints.clear()  # somebody wants it tried again
     state.needs.clear()
     state.idle_ms += state.at - state.ended_at

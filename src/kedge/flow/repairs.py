@@ -20,9 +20,9 @@ def is_grave(state: RunState, severity: float) -> bool:
 
 
 def found(state: RunState, trouble: Trouble) -> None:
-    """Keep it, and let it wait for a repair if it is grave enough."""
+    """Keep it, and let it wait for a repair if it is grave enough, and if there is still a plan to mend."""
     state.troubles.append(trouble)
-    if not is_grave(state, trouble.severity):
+    if state.compensating or not is_grave(state, trouble.severity):
         return
     if trouble.need and trouble.kind != "demand":  # a hundred items may find the same
         if trouble.need in state.needs:

@@ -332,6 +332,8 @@ class RunState:
         self.undo_after = False
         """Once what runs is stopped, what was done is to be undone."""
         self.undoing: Undoing | None = None
+        self.taken_up = False
+        """A driver has taken it up since its end, if it has ended: to undo what it did."""
         """The compensation under way, or the last one there was."""
         self.undos: dict[str, Undo] = {}
         """Calls that undo steps, by path. They are none of the plan's steps, and count as none."""

@@ -37,7 +37,8 @@ def steer(turn: Turn, command: cmd.Command) -> None:
         if said:
             raise Refused(said, code="already_refused", where=f"command {command.key}")
         return
-    if state.end is not None and not isinstance(command, cmd.Compensate):  # its log is closed
+    undoes = isinstance(command, cmd.Compensate) and state.taken_up
+    if state.end is not None and not undoes:  # its log is closed, and its driver lets go of it
         raise run_ended(state.run_id, state.end)
     word = str(type(command).__struct_config__.tag)
     try:
@@ -48,7 +49,7 @@ def steer(turn: Turn, command: cmd.Command) -> None:
             refuse_agent(state, command)
         act = _RULES[type(command)](state, command)
     except KedgeError as refusal:
-        if command.key:
+        if command.key and state.end is None:
             turn.emit(
                 ev.CommandRefused(
                     key=command.key, command=word, code=refusal.code, message=str(refusal),

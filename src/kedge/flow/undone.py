@@ -36,6 +36,14 @@ def end(state: RunState, undoing: Undoing) -> None:
         state.closing.append(None)
 
 
+def give_up(state: RunState) -> None:
+    """The run goes on, with what was not undone: that is not to be undone any more."""
+    if state.undoing is not None:
+        undoing = state.undoing = Undoing(state.undoing.started)
+        undoing.over = undoing.told = True
+        undoing.wanted = set()
+
+
 # --- nothing else goes on
 
 

@@ -260,7 +260,9 @@ class Ring(Seen):
         return self.put(inp.Ticked())
 
     def send(self, kind: str, **more: Any) -> Self:
-        """A command; what the run refuses is raised."""
+        """A command; what the run refuses is raised. A run that has ended is taken up to be undone."""
+        if kind == "compensate" and self.state.end is not None and not self.state.taken_up:
+            self.put(inp.Resumed(undo=True))
         return self.put(cast("Command", KINDS[kind](**more)))
 
     def answer(self, answer: str, value: Any = None, question: str = "") -> Self:

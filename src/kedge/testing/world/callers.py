@@ -13,14 +13,20 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from kedge.base.errors import BadInput, InvalidPlan, KedgeError, NotFound, NotOwner, Refused, RunConflict
 from kedge.control.run import Run
+from kedge.flow import commands as cmd
 from kedge.flow.commands import Signal
 from kedge.flow.question import Question
+from kedge.flow.settings import RunSettings
 from kedge.flow.words import ENDED
 from kedge.plan.model import Plan
+from kedge.testing.world.advisers import Adviser
 from kedge.testing.world.ledger import Listener
 from kedge.testing.world.process import Process, SimulatedEngine
+from kedge.testing.world.senders import any_command
 from kedge.testing.world.tools import LATER_REGISTRY, REGISTRY
 from kedge.views.narrate import RunEvent
 
@@ -35,7 +41,10 @@ async def program(process: Process) -> None:
     """What each process runs."""
     world = process.world
     registry = LATER_REGISTRY if world.deployed else REGISTRY
-    async with SimulatedEngine(registry, process.journal, clock=world.wall) as engine:
+    adviser = Adviser(process) if process.number % 4 or world.calm else None  # some know of none
+    async with SimulatedEngine(
+        registry, process.journal, clock=world.wall, planner=adviser, agent=adviser
+    ) as engine:
         process.engine = engine
         try:
             async with asyncio.TaskGroup() as group:
@@ -62,7 +71,12 @@ class Caller:
         self._news = asyncio.Event()
         self._patience_s = self.luck.choice([0.5, 2.0, 10.0])
         """Until it is asked again whether the other driver has gone."""
+        self._asked = 0
         process.commands.append(self.command)
+
+    @property
+    def _settings(self) -> RunSettings:
+        return RunSettings(**self.wanted.order.settings)
 
     async def serve(self) -> None:
         """Until the run has ended, and need not be taken up again."""
@@ -86,14 +100,32 @@ class Caller:
     async def _take(self) -> Run:
         wanted = self.wanted
         if wanted.again:
-            run = await self.engine.resume(self.run_id, retry_failed=True)
-            wanted.again = False
-            return run
+            return await self._take_up_again(wanted)
+        if wanted.undo:
+            return await self._undo_all(wanted)
         if wanted.started and self.luck.randrange(2):
             return await self.engine.resume(self.run_id)
-        run = await self.engine.start(Plan.parse(wanted.order.plan), INPUTS, self.run_id)
+        plan = Plan.parse(wanted.order.plan)
+        run = await self.engine.start(plan, INPUTS, self.run_id, settings=self._settings)
         self.world.accepted(wanted)
         return run
+
+    async def _take_up_again(self, wanted: Wanted) -> Run:
+        try:
+            run = await self.engine.resume(self.run_id, retry_failed=True)
+        except Refused:  # it was undone, by whomever
+            run = await self.engine.resume(self.run_id)
+        wanted.again = False
+        return run
+
+    async def _undo_all(self, wanted: Wanted) -> Run:
+        """It has ended, and what it did is to be taken back."""
+        try:
+            return await self.engine.compensate(self.run_id, by="anna")
+        except Refused:
+            return await self.engine.resume(self.run_id)
+        finally:
+            wanted.undo = False
 
     async def _attend(self, run: Run) -> None:
         if self.luck.randrange(2):
@@ -182,9 +214,21 @@ class Caller:
         answer, value = self._choose(question, luck)
         after_seq = len(self.world.disk.entries(self.run_id))
         with contextlib.suppress(KedgeError):
-            await run.answer(id_, answer, value, by="anna")
+            try:
+                await run.answer(id_, answer, value, by="anna")
+            except Refused as refusal:  # that answer cannot be given any more
+                answer, value = str(refusal.allowed[0]) if refusal.allowed else answer, None
+                await run.answer(id_, answer, value, by="anna")
             said = f"the answer {answer!r} to {id_}"
             self._told(said, "QuestionAnswered", after_seq, question=id_, answer=answer)
+        if luck.randrange(4) == 0:
+            await self._answer_again(run, id_, answer)
+
+    async def _answer_again(self, run: Run, id_: str, answer: str) -> None:
+        """Somebody else answers too, later: each question takes one answer."""
+        with contextlib.suppress(KedgeError):
+            if (await run.send(cmd.Answer(question=id_, answer=answer))).taken:
+                self.world.blame("questions", f"{self.run_id}: {id_} takes two answers")
 
     def _choose(self, question: Question, luck: Random) -> tuple[str, Any]:
         options = question.asked.options
@@ -217,8 +261,26 @@ class Caller:
             return
         if kind == "again":
             await self._start_twice(run)
+        elif kind in ("edit", "undo", "cancel and undo"):
+            await self._steer(run, kind)
         else:
             await self._do(kind, run)
+
+    async def _steer(self, run: Run, kind: str) -> None:
+        """Ask something of the run, sometimes twice."""
+        self._asked += 1
+        key = f"caller-{self.process.number}-{self._asked}"
+        command = any_command(self.luck, run.state)
+        if kind == "cancel and undo":
+            command = cmd.Cancel(compensate=True)
+        elif kind == "undo":
+            command = cmd.Compensate(step=self.luck.choice(list(run.state.steps)))
+        command = replace(command, by="anna", key=key)
+        with contextlib.suppress(KedgeError):
+            for _ in range(self.luck.choice([1, 1, 2])):
+                decision = await run.send(command)
+                if not self.process.dead:
+                    self.world.commanded.decided(self.run_id, key, decision)
 
     async def _do(self, kind: str, run: Run) -> None:
         after_seq = 0 if kind == "cancel" else len(self.world.disk.entries(self.run_id))
@@ -239,7 +301,7 @@ class Caller:
         """The same id again: the same run. With other inputs: refused."""
         plan = Plan.parse(self.wanted.order.plan)
         with contextlib.suppress(KedgeError):
-            same = await self.engine.start(plan, INPUTS, self.run_id)
+            same = await self.engine.start(plan, INPUTS, self.run_id, settings=self._settings)
             if same is not run and run.status not in ENDED:  # raises if it is not driven here any more
                 self.world.blame("one run per id", f"{same!r} beside {run!r}")
         try:

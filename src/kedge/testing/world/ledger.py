@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kedge.testing.world.life import Life
+from kedge.testing.world.life import Life, name_in
+from kedge.testing.world.tools import ALL_TOOLS
+from kedge.testing.world.undoes import UNDO
+from kedge.tools.context import Context
 
 if TYPE_CHECKING:
     from kedge.testing.world.world import World
@@ -28,22 +31,31 @@ class Ledger:
         """Calls of a run's path, over all processes."""
         self._keys: dict[str, tuple[Any, ...]] = {}
 
-    def call(self, run_id: str, epoch: int, path: str, attempt: int, key: str, given: dict[str, Any]) -> int:
+    def call(self, ctx: Context, epoch: int, tool: str, given: dict[str, Any]) -> int:
         """A call is made; which of its path it is."""
+        run_id, path = ctx.run_id, ctx.step
         self.calls += 1
         number = self._made[run_id, path] = self._made.get((run_id, path), 0) + 1
         life = self._world.lives[run_id]
-        effect = life.effect_of(path)
+        effect = ALL_TOOLS[tool]
         if effect in NEEDS_DISK:
-            self._with_effect(life, epoch, path, attempt, (key, given))
+            self._with_effect(life, epoch, path, ctx.attempt, (ctx.idempotency_key, given))
+            self._is_planned(life, epoch, path, tool)
         # A call that did not wait for the disk may be another one than the disk knows of, if what it is in
         # began anew; and one of a driver that was replaced knows nothing of what came after it.
         if epoch == life.epoch and (effect in NEEDS_DISK or "/" not in path):
             track = life.tracks.get(path)
             if track is not None and track.end == "StepSucceeded":
                 self._say("I2 finished is finished", f"{run_id}: {path} is called after it was done")
-            self._has_its_arguments(life, path, given)
+            if effect in NEEDS_DISK or not life.changed:
+                self._has_its_arguments(life, path, given)
         return number
+
+    def _is_planned(self, life: Life, epoch: int, path: str, tool: str) -> None:
+        """What is called is what the plan says that is on disk."""
+        said = life.step_of(path).get("tool")
+        if said != tool and epoch == life.epoch:
+            self._say("plans hold", f"{life.run_id}: {path} calls {tool}, and the plan says {said}")
 
     def _say(self, law: str, text: str) -> None:
         self._world.blame(law, text)
@@ -76,15 +88,18 @@ class Ledger:
     def _has_its_arguments(self, life: Life, path: str, given: dict[str, Any]) -> None:
         """What a step is given is what the log says the other one gave."""
         scope = path.rpartition("/")[0]
-        for name, value in given.items():
+        args = life.step_of(path).get("args", {})
+        for name, value in ((name_in(args.get(arg)), value) for arg, value in given.items()):
             source = life.steps.get(name, {})
             track = life.tracks.get(f"{scope}/{name}" if scope else name)
-            if track is None or "foreach" in source or "steps" in source:
+            if not name or track is None or "foreach" in source or "steps" in source:
                 continue
+            if path.endswith(UNDO) and "loop" in source:
+                continue  # it is given what its round gave
             if track.end != "StepSucceeded":
                 continue
-            if value is None and life.step_of(path).get("join") == "any":
-                continue  # it did not wait for that one
+            if value is None and (life.step_of(path).get("join") == "any" or life.undoes.began):
+                continue  # it did not wait for that one; or that is taken back
             wanted: Any = track.result
             if track.large:
                 wanted = _decode(self._world.disk.blobs[track.large])

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from kedge.journal.entry import Entry
+from kedge.testing.world.undoes import UNDO, Undoes
 
 Blame = Callable[[str, str], None]
 """Which law is broken, and how."""
@@ -21,9 +22,13 @@ Blame = Callable[[str, str], None]
 _INSTANCE = re.compile(r"\[\d+\]|#\d+")
 _NAME = re.compile(r"\$\{([a-z][a-z0-9_]*)\}")
 _decode = msgspec.json.decode
-ABOUT_A_STEP = {"in_doubt", "approval", "failed"}
+ABOUT_A_STEP = {"in_doubt", "approval", "failed", "decision", "input"}
 """Questions for which one step waits, and not the run."""
+_VOID = {"limit", "salvaged"}
+_PLAN = "the plan is approved"
 _ENDS = {"StepSucceeded", "StepFailed", "StepSkipped", "StepCancelled"}
+_GOES_ON = {"StepSucceeded", "StepSkipped", "StepCancelled"}
+"""Ends of a step that are no failure of the run. One is cancelled alone where the plan was changed so."""
 DEFAULT_PARALLEL = 16
 DEFAULT_CALLS = 1_000_000
 
@@ -32,8 +37,8 @@ class Track:
     """One path of the run."""
 
     __slots__ = (
-        "attempt", "called", "doubt", "end", "epoch", "generation", "iteration", "large", "may_start", "open",
-        "result", "skipped_then", "starts",
+        "attempt", "called", "doubt", "end", "epoch", "gave", "generation", "iteration", "large", "may_start",
+        "open", "result", "rounds", "skipped_then", "starts",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -51,6 +56,10 @@ class Track:
         self.attempt = 0
         self.generation = 0
         self.iteration = 0
+        self.rounds = 0
+        """Rounds of a loop that have ended, but for the last."""
+        self.gave = False
+        """It failed, and its call gave something all the same."""
         self.result: Any = None
         self.large = ""
         """The hash of a result that is kept apart."""
@@ -71,9 +80,17 @@ class Life:
         }
         self._effects = effects
         self._blame = blame
+        self.changed = False
+        """It follows another plan than it began with."""
+        self.undoes = Undoes(self)
+        self._asks = "never"
+        self._plan_id = self._approved = ""
+        """Of the plan that is followed, and of the one that a person wants."""
         self.tracks: dict[str, Track] = {}
         self.starts: Counter[tuple[str, int]] = Counter()
         """Of each path, by epoch."""
+        self.commands: dict[str, tuple[int, str]] = {}
+        """The event of each command, and its kind, by key."""
         self.seq = 0
         self.epoch = 0
         self.ended = ""
@@ -94,12 +111,23 @@ class Life:
     # --- what the oracles ask
 
     def step_of(self, path: str) -> dict[str, Any]:
-        """The plan's step behind a path."""
-        return self.steps[_INSTANCE.sub("", path).rpartition("/")[2]]
+        """The plan's step behind a path, or the call that undoes one; nothing if there is none."""
+        id_, _, undo = _INSTANCE.sub("", path).rpartition("/")[2].partition(".")
+        step = self.steps.get(id_, {})
+        return step.get("compensate", {}) if undo else step
 
     def effect_of(self, path: str) -> str:
         """What a second call would do; empty for what is no call."""
         return self._effects.get(self.step_of(path).get("tool", ""), "")
+
+    def adopt(self, plan: dict[str, Any]) -> None:
+        """From here on it follows this plan."""
+        self.steps = {}
+        _index(plan["steps"], self.steps)
+        self._roots = [step["id"] for step in plan["steps"]]
+        self._fallbacks = {
+            step["fallback_for"]: id_ for id_, step in self.steps.items() if "fallback_for" in step
+        }
 
     # --- reading on
 
@@ -108,15 +136,15 @@ class Life:
         event = _decode(entry.data)
         kind, path = event["kind"], event.get("path", "")
         if entry.seq != self.seq + 1:
-            self._say("I14 gapless", f"event {entry.seq} follows {self.seq}")
+            self.say("I14 gapless", f"event {entry.seq} follows {self.seq}")
         if entry.epoch < self.epoch:
-            self._say("I5 one driver", f"event {entry.seq} has epoch {entry.epoch} after {self.epoch}")
+            self.say("I5 one driver", f"event {entry.seq} has epoch {entry.epoch} after {self.epoch}")
         if entry.epoch > self.epoch and self.seq and kind != "RunResumed":
-            self._say("I5 one driver", f"a new driver begins with {kind}, not by taking the run up")
+            self.say("I5 one driver", f"a new driver begins with {kind}, not by taking the run up")
         if entry.at < self._at:
-            self._say("time", f"event {entry.seq} is earlier than the one before it")
-        if self.ended and not (kind == "RunResumed" and event.get("retry_failed")):
-            self._say("the end is the end", f"{kind} {path} after the run has ended ({self.ended})")
+            self.say("time", f"event {entry.seq} is earlier than the one before it")
+        if self.ended and not self.undoes.may_follow(event):
+            self.say("the end is the end", f"{kind} {path} after the run has ended ({self.ended})")
         self.seq, self.epoch, self._at = entry.seq, max(entry.epoch, self.epoch), entry.at
         tell = getattr(self, f"_on_{kind}", None)
         if tell is not None:
@@ -127,7 +155,8 @@ class Life:
             self._decided = ""
         return event
 
-    def _say(self, law: str, text: str) -> None:
+    def say(self, law: str, text: str) -> None:
+        """A law is broken."""
         self._blame(law, f"{self.run_id} event {self.seq}: {text}")
 
     def _track(self, path: str) -> Track:
@@ -147,13 +176,15 @@ class Life:
         if (generation, iteration) != (track.generation, track.iteration):
             track.may_start = True  # another call, with another key
         if call:
-            self._count_call()
+            self._count_call(path)
+            if path.endswith(UNDO):
+                self.undoes.start(path)
             if self.effect_of(path) == "effect" and not track.may_start:
-                self._say("I3 effects once", f"{path} starts again and nobody decided that it may")
+                self.say("I3 effects once", f"{path} starts again and nobody decided that it may")
         elif event.get("cause") == "again":
             self._go_on_inside(path)
         else:
-            self._begin_inside(path)
+            self._begin_inside(path, iteration)
         track.starts += 1
         self.starts[path, self.epoch] += 1
         track.open, track.may_start, track.doubt = call, False, False
@@ -165,25 +196,30 @@ class Life:
 
     def _may_start_now(self, path: str, track: Track) -> None:
         if track.end == "StepSucceeded" or (track.end == "StepSkipped" and not track.skipped_then):
-            self._say("I2 finished is finished", f"{path} starts again after {track.end}")
+            self.say("I2 finished is finished", f"{path} starts again after {track.end}")
         if track.open:
-            self._say("I2 finished is finished", f"{path} starts while it runs")
-        if self._paused or self._cancelling or self._blocked:
+            self.say("I2 finished is finished", f"{path} starts while it runs")
+        undo = self.tracks.get(path + UNDO)
+        if undo is not None and undo.end == "StepSucceeded":
+            self.say("I2 finished is finished", f"{path} starts again after it was undone")
+        undoing = path.endswith(UNDO)  # for that, nobody need want the plan
+        blocked = self._blocked - {_PLAN} if undoing else self._blocked
+        if self._paused or (self._cancelling and not undoing) or blocked:
             why = "paused" if self._paused else "cancelled" if self._cancelling else "waiting for an answer"
-            self._say("commands hold", f"{path} starts while the run is {why}")
+            self.say("commands hold", f"{path} starts while the run is {why}")
         forgotten = [p for p, t in self.tracks.items() if t.open and t.epoch < self.epoch]
         if forgotten:
-            self._say(
+            self.say(
                 "I3 effects once", f"{path} starts before {forgotten[0]}, in flight at a crash, is told apart"
             )
 
-    def _count_call(self) -> None:
-        self._calls += 1
+    def _count_call(self, path: str) -> None:
+        self._calls += not path.endswith(UNDO)  # what is undone must not stay for want of a number
         if self._calls > self._calls_allowed:
-            self._say("I9 limits hold", f"call {self._calls} of {self._calls_allowed} allowed")
+            self.say("I9 limits hold", f"call {self._calls} of {self._calls_allowed} allowed")
         running = sum(track.open for track in self.tracks.values())
         if running >= self._parallel:
-            self._say("I9 limits hold", f"{running + 1} calls at once, {self._parallel} allowed")
+            self.say("I9 limits hold", f"{running + 1} calls at once, {self._parallel} allowed")
 
     def _go_on_inside(self, path: str) -> None:
         """What failed in it is to be done again: somebody asked for that, and how it failed is known."""
@@ -191,29 +227,32 @@ class Life:
             if inner.startswith((f"{path}/", f"{path}#", f"{path}[")) and track.end == "StepFailed":
                 track.end, track.may_start = "", True
 
-    def _begin_inside(self, path: str) -> None:
-        """A composite starts anew: its children are other calls than before."""
-        for inner in [p for p in self.tracks if p.startswith((f"{path}/", f"{path}#"))]:
+    def _begin_inside(self, path: str, iteration: int) -> None:
+        """A composite starts anew, or a round of it: its children are other calls than before."""
+        rounds = f"{path}#{iteration}/" if iteration else f"{path}#"
+        for inner in [p for p in self.tracks if p.startswith((f"{path}/", rounds))]:
             if self.tracks[inner].open:
-                self._say("I2 finished is finished", f"{path} starts anew while {inner} runs")
+                self.say("I2 finished is finished", f"{path} starts anew while {inner} runs")
             del self.tracks[inner]
 
     def _needs_are_settled(self, path: str, step: dict[str, Any]) -> None:
-        if step.get("join", "all") == "any" or step.get("foreach") is not None:
+        if path.endswith(UNDO) or step.get("join", "all") == "any" or step.get("foreach") is not None:
             return
         scope = path.rpartition("/")[0]
-        for name in [*step.get("after", ()), *(_name_in(v) for v in step.get("args", {}).values())]:
+        for name in [*step.get("after", ()), *(name_in(v) for v in step.get("args", {}).values())]:
             needed = f"{scope}/{name}" if scope else name
             need = self.tracks.get(needed)
             if name in self.steps and need is not None and not need.end and not self._stood_in(needed):
-                self._say("data readiness", f"{path} starts before {name} has settled")
+                self.say("data readiness", f"{path} starts before {name} has settled")
 
     def _settle(self, event: dict[str, Any], track: Track) -> None:
         kind, path = event["kind"], event["path"]
         if kind not in _ENDS:
             return
         if track.end == "StepSucceeded":
-            self._say("I2 finished is finished", f"{kind} for {path}, which is done")
+            self.say("I2 finished is finished", f"{kind} for {path}, which is done")
+        if kind == "StepFailed":
+            track.gave |= "result" in event or "blob" in event
         if kind == "StepSucceeded":
             track.result = event.get("result")
             track.large = event.get("blob", {}).get("sha", "")
@@ -222,7 +261,7 @@ class Life:
     def _on_StepInterrupted(self, event: dict[str, Any]) -> None:  # noqa: N802
         track = self._track(event["path"])
         if self.effect_of(event["path"]) == "effect" and track.called:
-            self._say("I3 effects once", f"{event['path']} was called, and is taken for not called")
+            self.say("I3 effects once", f"{event['path']} was called, and is taken for not called")
         track.open, track.may_start = False, True
 
     def _on_StepInDoubt(self, event: dict[str, Any]) -> None:  # noqa: N802
@@ -233,12 +272,13 @@ class Life:
         track = self._track(event["path"])
         known = event["error"].get("not_done", False) or self._decided == event["path"]
         if self.effect_of(event["path"]) == "effect" and not known:
-            self._say("I3 effects once", f"{event['path']} is tried again, and nobody knows what it did")
+            self.say("I3 effects once", f"{event['path']} is tried again, and nobody knows what it did")
         track.open, track.may_start, track.doubt = False, True, False
 
     def _on_RoundEnded(self, event: dict[str, Any]) -> None:  # noqa: N802
         track = self._track(event["path"])
         track.open, track.may_start = False, True
+        track.rounds += 1
 
     def _on_Reopened(self, event: dict[str, Any]) -> None:  # noqa: N802
         """Somebody wants a failed step tried again: how it failed is known."""
@@ -255,6 +295,44 @@ class Life:
         if event.get("waived"):
             self._waived.add(event["path"])
 
+    def _on_PlanAdopted(self, event: dict[str, Any]) -> None:  # noqa: N802
+        self.changed = event["version"] > 1
+        self._blocked.discard(_PLAN)
+        if self._asks == "plan" and event["plan"] != self._approved:
+            self._blocked.add(_PLAN)
+        self._plan_id = event["plan"]
+        patch: dict[str, Any] = event.get("patch") or {}
+        self._waived.update(patch.get("waive", ()))
+        for path in patch.get("retry", ()):
+            self._on_Reopened({"path": path})
+
+    def _on_RunStarted(self, event: dict[str, Any]) -> None:  # noqa: N802
+        self._asks = event.get("settings", {}).get("ask", "never")
+
+    def _on_PlanApproved(self, _: dict[str, Any]) -> None:  # noqa: N802
+        self._approved = self._plan_id
+        self._blocked.discard(_PLAN)
+
+    def _on_CompensationStarted(self, event: dict[str, Any]) -> None:  # noqa: N802
+        self.undoes.start_all(event)
+        if "status" in event or self.ended:  # nobody wants to go on any more
+            void = [id_ for id_ in self._blocked - {_PLAN} if self._questions[id_]["reason"] in _VOID]
+            self._blocked.difference_update(void)
+
+    def _on_CompensationEnded(self, event: dict[str, Any]) -> None:  # noqa: N802
+        self.undoes.undone += event.get("undone", 0)
+
+    def _on_CommandTaken(self, event: dict[str, Any]) -> None:  # noqa: N802
+        self._on_command(event)
+
+    def _on_CommandRefused(self, event: dict[str, Any]) -> None:  # noqa: N802
+        self._on_command(event)
+
+    def _on_command(self, event: dict[str, Any]) -> None:
+        key = event["key"]
+        if self.commands.setdefault(key, (self.seq, event["kind"]))[0] != self.seq:
+            self.say("commands hold", f"the command {key} is decided on twice")
+
     def _on_Discovered(self, event: dict[str, Any]) -> None: ...  # noqa: N802
     def _on_FeedbackGiven(self, event: dict[str, Any]) -> None: ...  # noqa: N802
 
@@ -262,9 +340,10 @@ class Life:
 
     def _on_RunResumed(self, event: dict[str, Any]) -> None:  # noqa: N802
         if not (event.get("retry_failed") and self.ended):
+            self.undoes.resumed()
             return
         self.ended, self._cancelling, self._paused = "", False, False
-        self._blocked.clear()
+        self._blocked &= {_PLAN}
         for path, track in list(self.tracks.items()):
             if track.end == "StepSkipped":
                 track.skipped_then = True
@@ -292,16 +371,16 @@ class Life:
     def _on_QuestionAsked(self, event: dict[str, Any]) -> None:  # noqa: N802
         id_ = event["question"]
         if id_ in self._questions:
-            self._say("questions", f"question {id_} is asked twice")
+            self.say("questions", f"question {id_} is asked twice")
         self._questions[id_] = event
-        if event["reason"] not in ABOUT_A_STEP:
+        if event["reason"] not in (*ABOUT_A_STEP, "plan"):  # that is known by who approved it
             self._blocked.add(id_)
 
     def _on_QuestionAnswered(self, event: dict[str, Any]) -> None:  # noqa: N802
         id_, answer = event["question"], event["answer"]
         asked = self._questions.get(id_)
         if asked is None or asked.get("answered"):
-            self._say(
+            self.say(
                 "questions", f"question {id_} is answered " + ("twice" if asked else "and was never asked")
             )
             return
@@ -314,20 +393,22 @@ class Life:
 
     def _on_RunEnded(self, event: dict[str, Any]) -> None:  # noqa: N802
         self.ended = event["status"]
+        self._paused = False
+        self._blocked &= {_PLAN}
         running = [path for path, track in self.tracks.items() if track.open]
         if running:
-            self._say("the end is the end", f"the run ends while {running[0]} runs")
-        if self.ended == "cancelled" and not self._cancelling:
-            self._say("no silent success", "the run ends as cancelled, and nobody cancelled it")
+            self.say("the end is the end", f"the run ends while {running[0]} runs")
+        if self.ended == "cancelled" and not (self._cancelling or self.undoes.undone):
+            self.say("no silent success", "the run ends as cancelled, and nobody cancelled it")
         if self.ended == "done":
             self._is_done()
 
     def _is_done(self) -> None:
         bad = [id_ for id_ in self._roots if not self._came_well(id_)]
         if bad:
-            self._say("no silent success", f"the run is done, and {bad[0]} is not")
+            self.say("no silent success", f"the run is done, and {bad[0]} is not")
         if not any(self._track(id_).end == "StepSucceeded" for id_ in self._roots):
-            self._say("no silent success", "the run is done, and nothing was")
+            self.say("no silent success", "the run is done, and nothing was")
 
     def _gone_without(self, id_: str) -> bool:
         while id_:
@@ -338,7 +419,7 @@ class Life:
 
     def _came_well(self, id_: str) -> bool:
         track, step = self._track(id_), self.steps[id_]
-        if track.end in ("StepSucceeded", "StepSkipped") or step.get("on_error") == "continue":
+        if track.end in _GOES_ON or step.get("on_error") == "continue":
             return True
         if self._gone_without(id_):
             return True
@@ -351,6 +432,7 @@ def _index(steps: list[dict[str, Any]], into: dict[str, dict[str, Any]]) -> None
         _index(step.get("steps", []), into)
 
 
-def _name_in(value: Any) -> str:
+def name_in(value: Any) -> str:
+    """The step that an argument is the result of."""
     found = _NAME.fullmatch(value) if isinstance(value, str) else None
     return found[1] if found else ""

@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from contextvars import Context
 from typing import Any, TypeVar
 
+from kedge.testing.world.network import Network
+
 T = TypeVar("T")
 
 LAST_WORDS = 10
@@ -37,10 +39,11 @@ class SimulatedClock:
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
-    """What asyncio needs of a loop, and no more. Files, sockets and threads are not there."""
+    """What asyncio needs of a loop, and no more. Files, streams and threads are not there."""
 
-    def __init__(self, clock: SimulatedClock, delay_s: Callable[[], float]) -> None:
+    def __init__(self, clock: SimulatedClock, delay_s: Callable[[], float], network: Network) -> None:
         self._clock = clock
+        self.network = network
         self._delay_s = delay_s
         """How long the next job for a thread takes to begin."""
         self._ready: deque[asyncio.Handle] = deque()
@@ -186,6 +189,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
         self.call_later(self._delay_s(), work)
         return future
+
+    async def create_datagram_endpoint(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.DatagramProtocol], **_: Any
+    ) -> tuple[asyncio.DatagramTransport, asyncio.DatagramProtocol]:
+        protocol = protocol_factory()
+        return self.network.hang(self, protocol), protocol
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self._dead:

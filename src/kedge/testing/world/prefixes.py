@@ -14,12 +14,13 @@ import msgspec
 
 from kedge.base.limits import DEFAULT_LIMITS
 from kedge.engine.recovery import decode, fold
-from kedge.flow.events import StepInterrupted
+from kedge.flow.events import PlanAdopted, StepInterrupted
 from kedge.flow.evolve import evolve
 from kedge.flow.state import RunState
 from kedge.journal.entry import Entry
 from kedge.testing.laws import check_event, check_laws, picture
-from kedge.testing.world.tools import REGISTRY
+from kedge.testing.world.legal import illegal
+from kedge.testing.world.tools import ALL_TOOLS, REGISTRY
 
 if TYPE_CHECKING:
     from kedge.testing.world.process import Process
@@ -52,7 +53,7 @@ class Prefixes:
         event = decode(run_id, entry)
         state = self._folds.get(run_id)
         if state is None:
-            state = self._folds[run_id] = self._begin(run_id, entry)
+            self._folds[run_id] = self._begin(run_id, entry)
             return
         try:
             if self._thorough and type(event) is not StepInterrupted:  # `life` judges that, with the calls
@@ -63,9 +64,19 @@ class Prefixes:
         except Exception as error:
             self._world.blame("I4 fold", f"{run_id} event {entry.seq}: {type(error).__name__}: {error}")
             return
+        if type(event) is PlanAdopted:
+            self._plan(run_id, state)
         live = self._live.pop((run_id, entry.epoch, entry.seq), None) if self._live else None
         if live is not None:
             self._same(run_id, entry.seq, live)
+
+    def _plan(self, run_id: str, state: RunState) -> None:
+        """Another plan is followed: it must be one that can be."""
+        plan = msgspec.json.decode(_encode(state.plan))
+        self._world.lives[run_id].adopt(plan)
+        why = illegal(plan, ALL_TOOLS)
+        if why:
+            self._world.blame("I6 legal plans", f"{run_id}: version {state.version} is not legal: {why}")
 
     def _begin(self, run_id: str, entry: Entry) -> RunState:
         blobs = self._world.disk.blobs

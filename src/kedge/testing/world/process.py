@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kedge.control.engine import Engine
 from kedge.control.run import Run
+from kedge.control.sending import Sender
+from kedge.engine.post import Post
 from kedge.engine.stall import StallWatch
 from kedge.engine.threads import Threads
 from kedge.testing.world.disk import SimulatedJournal
@@ -16,6 +18,9 @@ from kedge.testing.world.trouble import StoreTrouble
 
 if TYPE_CHECKING:
     from kedge.testing.world.world import World
+
+NET_S = 6 * 3600.0
+"""Between two looks into the store, should a datagram be lost: rarely, as plans sleep for months."""
 
 
 class WallClock:
@@ -55,7 +60,7 @@ class _NoWatch(StallWatch):
 
 
 class SimulatedEngine(Engine):
-    """The engine as it is, but for what it has of the machine: its threads."""
+    """The engine as it is, but for what it has of the machine: its threads, and how often it looks around."""
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -63,6 +68,9 @@ class SimulatedEngine(Engine):
         if isinstance(loop, SimulatedLoop):
             self._workshop.threads = _LoopThreads(loop)
             self._workshop.stall = _NoWatch(list)
+            assert self._journal is not None
+            self._post = Post(self._journal, listens=True, net_s=NET_S)
+            self._sender = Sender(self._journal, self._post, self._clock, self.limits)
         return self
 
     @property
@@ -74,10 +82,14 @@ class SimulatedEngine(Engine):
 class Process:
     """Lives until it is killed, or its program has ended."""
 
-    def __init__(self, world: World, number: int, program: Callable[[Process], Any]) -> None:
+    def __init__(
+        self, world: World, number: int, program: Callable[[Process], Any], *, drives: bool = True
+    ) -> None:
         self.world = world
         self.number = number
-        self.loop = SimulatedLoop(world.clock, world.thread_delay_s)
+        self.drives = drives
+        """It wants runs to end; else it only sends them something."""
+        self.loop = SimulatedLoop(world.clock, world.thread_delay_s, world.network)
         self.loop.process = self
         self.journal = SimulatedJournal(world.disk, StoreTrouble(self))
         self.engine: SimulatedEngine | None = None

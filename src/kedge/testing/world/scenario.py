@@ -7,16 +7,18 @@ stream of its own: leaving a fault out changes as little as possible of the rest
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from kedge.testing.authors import Author
 
 What = Literal[
     "kill", "power cut", "stop", "freeze", "second", "error", "full", "busy", "clock",
-    "deploy", "pause", "cancel", "again",
+    "deploy", "pause", "cancel", "again", "edit", "undo", "cancel and undo", "sender",
 ]  # fmt: skip
 Counted = Literal["step", "commit", "store", "call"]
 Phase = Literal["before", "written", "after"]
@@ -26,6 +28,8 @@ FATES = (
     "rate limited", "times out", "big", "unstorable", "talks", "blocks", "exits", "drops the line",
 )  # fmt: skip
 """How a call can go wrong, or at least not smoothly."""
+ADVICE = ("none", "late", "too late", "hangs", "raises", "garbage")
+"""How an answer of a planner or an agent can be of no use."""
 
 _REACH: dict[Counted, int] = {"step": 400, "commit": 40, "store": 60, "call": 20}
 """Up to which number of each a fault is set."""
@@ -55,6 +59,10 @@ class Order(msgspec.Struct, frozen=True):
     plan: dict[str, Any]
     retries: int = 0
     """How often it is taken up again if it fails."""
+    settings: dict[str, Any] = {}
+    """How it is to be driven."""
+    undone_later: int = 0
+    """How often it is to be undone once it has ended."""
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -69,20 +77,32 @@ class Scenario(msgspec.Struct, frozen=True):
     """Percent of the calls that do not go well."""
     slow_disk: bool = False
     """Commits are left to a thread."""
+    advisers: tuple[str, ...] = ()
+    """What may become of the answers of planners and agents, besides being there at once."""
 
     def __str__(self) -> str:
         lines = [f"seed {self.seed}" + (", a slow disk" if self.slow_disk else "")]
         lines += [f"fault: {fault}" for fault in self.faults]
         if self.fates:
             lines.append(f"tools: {self.rough} % of the calls {', '.join(self.fates)}")
+        if self.advisers:
+            lines.append(f"advisers: {', '.join(self.advisers)}")
         for order in self.orders:
             text = msgspec.json.encode(order.plan).decode()
-            lines.append(f"{order.run_id} ({order.retries} retries): {text}")
+            more = f", {order.settings}" if order.settings else ""
+            more += f", undone {order.undone_later} times" if order.undone_later else ""
+            lines.append(f"{order.run_id} ({order.retries} retries{more}): {text}")
         return "\n".join(lines)
 
 
 def drawn(seed: int) -> Scenario:
-    """The scenario of a seed."""
+    """The scenario of a seed: two of three are steered."""
+    scenario = unsteered(seed)
+    return steered(scenario) if seed % 3 else scenario
+
+
+def unsteered(seed: int) -> Scenario:
+    """Runs that go the way their plans say."""
     luck = Random(f"scenario {seed}")
     patient = luck.randrange(100) < 5
     plans = [Author(luck, patient=patient).plan() for _ in range(luck.choice([1, 1, 2, 2, 3]))]
@@ -101,6 +121,42 @@ def drawn(seed: int) -> Scenario:
     )
 
 
+def steered(scenario: Scenario) -> Scenario:
+    """With plans that are changed, mended, decided on and undone; drawn from a stream of its own."""
+    luck = Random(f"steered {scenario.seed}")
+    orders = [_steered_order(luck, order) for order in scenario.orders]
+    steering: list[What] = ["edit", "edit", "edit", "undo", "cancel and undo", "sender", "sender"]
+    faults = [_placed(luck, luck.choice(steering)) for _ in range(luck.choice([1, 2, 4, 8, 12]))]
+    return replace(
+        scenario, orders=tuple(orders), faults=(*scenario.faults, *faults),
+        advisers=tuple(luck.sample(ADVICE, luck.choice([0, 0, 1, 2, len(ADVICE)]))),
+    )  # fmt: skip
+
+
+def _steered_order(luck: Random, order: Order) -> Order:
+    for step in _calls(order.plan["steps"]):
+        if "un" + step["tool"] in ("unsend", "unput") and luck.randrange(100) < 60:
+            step["compensate"] = {"tool": "un" + step["tool"], "args": {"what": "${" + step["id"] + "}"}}
+        if luck.randrange(100) < 15:
+            step["milestone"] = True
+    settings = {
+        "ask": luck.choice(["never", "never", "never", "never", "plan", "effects", "every_step"]),
+        "repair": luck.choice([None, None, False]),
+        "adaptation_sensitivity": luck.choice([0.7, 0.5, 0.3]),
+        "decide_at": luck.choice(["never", "never", "trouble", "milestone", "every_step"]),
+        "agent_default": luck.choice(["go_on", "ask"]),
+        "undo": luck.choice(["never", "never", "failure"]),
+    }
+    return replace(order, settings=settings, undone_later=luck.choice([0, 0, 1, 1, 2]))
+
+
+def _calls(steps: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for step in steps:
+        if "tool" in step:
+            yield step
+        yield from _calls(step.get("steps", []))
+
+
 def _fault(luck: Random) -> Fault:
     what: What = luck.choice(
         (
@@ -108,6 +164,11 @@ def _fault(luck: Random) -> Fault:
             "error", "error", "full", "busy", "clock", "deploy", "pause", "cancel", "again",
         )
     )  # fmt: skip
+    return _placed(luck, what)
+
+
+def _placed(luck: Random, what: What) -> Fault:
+    """Some time early in the life, at one thing or another."""
     places: list[Counted] = ["step", "step", "commit", "commit", "store", "call"]
     if what == "error":
         places = ["commit", "commit", "store"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kedge.testing.world.scenario import Scenario
+from kedge.testing.world.scenario import Order, Scenario
 
 TRIES = 2_000
 """Lives at most: some seconds' worth."""
@@ -43,14 +43,16 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         yield replace(scenario, faults=faults)
     if scenario.fates:
         yield replace(scenario, fates=())
+    if scenario.advisers:
+        yield replace(scenario, advisers=())
     for number, order in enumerate(scenario.orders):
         for plan in _smaller_plans(order.plan):
             orders = list(scenario.orders)
             orders[number] = replace(order, plan=plan)
             yield replace(scenario, orders=tuple(orders))
-        if order.retries:
+        for less in _less_wanted(order):
             orders = list(scenario.orders)
-            orders[number] = replace(order, retries=order.retries - 1)
+            orders[number] = less
             yield replace(scenario, orders=tuple(orders))
     for fates in _without_one(scenario.fates):
         yield replace(scenario, fates=fates)
@@ -61,6 +63,15 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
             faults = list(scenario.faults)
             faults[number] = replace(fault, number=fault.number // 2)
             yield replace(scenario, faults=tuple(faults))
+
+
+def _less_wanted(order: Order) -> Iterator[Order]:
+    if order.retries:
+        yield replace(order, retries=order.retries - 1)
+    if order.undone_later:
+        yield replace(order, undone_later=order.undone_later - 1)
+    for name in order.settings:
+        yield replace(order, settings={key: value for key, value in order.settings.items() if key != name})
 
 
 def _without_one(items: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:

@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kedge.base.errors import NotDone, ToolError
+from kedge.plan.tools import Effect
 from kedge.testing.authors import TOOLS
 from kedge.testing.world.loop import SimulatedLoop
 from kedge.testing.world.trouble import Died
@@ -19,6 +20,9 @@ from kedge.tools.registry import Registry
 if TYPE_CHECKING:
     from kedge.testing.world.process import Process
 
+UNDOERS: dict[str, Effect] = {"unsend": "effect", "unput": "idempotent"}
+"""What undoes the call of another tool."""
+ALL_TOOLS: dict[str, Effect] = {**TOOLS, **UNDOERS}
 BIG = 20_000
 """Characters of a result that is kept as a blob."""
 
@@ -32,7 +36,7 @@ class Call:
         self.ctx = ctx
         world = self.process.world
         epoch = self.process.journal.epoch_of(ctx.run_id)
-        number = world.ledger.call(ctx.run_id, epoch, ctx.step, ctx.attempt, ctx.idempotency_key, given)
+        number = world.ledger.call(ctx, epoch, name, given)
         self.luck = Random(f"{world.scenario.seed} {ctx.run_id} {ctx.step} {number}")
         scenario = world.scenario
         rough = scenario.fates and not world.calm and self.luck.randrange(100) < scenario.rough
@@ -149,6 +153,16 @@ async def send(ctx: Context, **given: Any) -> Any:
     return await _called("send", ctx, given)
 
 
+async def unsend(ctx: Context, **given: Any) -> Any:
+    """Undo what was sent."""
+    return await _called("unsend", ctx, given)
+
+
+async def unput(ctx: Context, **given: Any) -> Any:
+    """Take back what was written."""
+    return await _called("unput", ctx, given)
+
+
 def pure(ctx: Context, **given: Any) -> Any:
     """Compute: a plain function, which runs in a thread."""
     call = Call("pure", ctx, given)
@@ -170,6 +184,8 @@ def _registry(sender: Callable[..., Any]) -> Registry:
             tool(effect=TOOLS["many"], resources=("line",))(many),
             tool(effect=TOOLS["put"], parallel=2)(put),
             tool(effect=TOOLS["send"], name="send")(sender),
+            tool(effect=UNDOERS["unsend"])(unsend),
+            tool(effect=UNDOERS["unput"])(unput),
         ]
     )
 

@@ -15,16 +15,19 @@ from typing import Any, cast
 
 import msgspec
 
-from kedge.testing.authors import TOOLS
 from kedge.testing.world.callers import program
+from kedge.testing.world.commanded import Commanded
 from kedge.testing.world.disk import Disk
 from kedge.testing.world.ledger import Acknowledged, Ledger
 from kedge.testing.world.legal import illegal
 from kedge.testing.world.life import Life
 from kedge.testing.world.loop import SimulatedClock
+from kedge.testing.world.network import Network
 from kedge.testing.world.prefixes import Prefixes
 from kedge.testing.world.process import Process, WallClock
 from kedge.testing.world.scenario import Counted, Fault, Order, Scenario
+from kedge.testing.world.senders import sender
+from kedge.testing.world.tools import ALL_TOOLS
 
 CALM_AFTER_STEPS = 3_000
 """From then on nothing goes wrong any more, and every run must come to its end …"""
@@ -57,10 +60,13 @@ class Wanted:
     def __init__(self, order: Order) -> None:
         self.order = order
         self.retries = order.retries
+        self.undone_later = order.undone_later
         self.started = False
         """Somebody was told that it is."""
         self.again = False
         """It failed, and is to be taken up again."""
+        self.undo = False
+        """It has ended, and is to be undone."""
         self.settled = False
 
 
@@ -89,9 +95,11 @@ class World:
         for fault in scenario.faults:
             self._faults.setdefault((fault.at, fault.number), []).append(fault)
         self.wanted = [Wanted(order) for order in scenario.orders]
-        self.lives = {o.run_id: Life(o.run_id, o.plan, dict(TOOLS), self.blame) for o in scenario.orders}
+        self.network = Network(Random(f"network {scenario.seed}"))
+        self.lives = {o.run_id: Life(o.run_id, o.plan, dict(ALL_TOOLS), self.blame) for o in scenario.orders}
         self.ledger = Ledger(self)
         self.acknowledged = Acknowledged(self)
+        self.commanded = Commanded(self)
         self.prefixes = Prefixes(self, thorough=scenario.seed % FEW == 0)
         self.processes: list[Process] = []
         self._born = 0
@@ -112,7 +120,7 @@ class World:
                 calm_from_s = self.clock.now_s
             elif self.steps == LAST_STEP or (self.calm and self.clock.now_s > calm_from_s + CALM_S):
                 self.blame(
-                    "I10 liveness", f"nothing goes wrong any more, and these do not end: {self._open()}"
+                    "I10 liveness", f"nothing goes wrong any more, and these do not end: {self._waiting()}"
                 )
         if not self.blames:
             self._last_look()
@@ -170,8 +178,13 @@ class World:
     def _open(self) -> list[str]:
         return [w.order.run_id for w in self.wanted if not w.settled]
 
+    def _waiting(self) -> list[str]:
+        senders = [p for p in self.processes if not (p.drives or p.over or p.dead)]
+        return [*self._open(), *(f"sender {process.number}" for process in senders)]
+
     def _last_look(self) -> None:
         self.acknowledged.check()
+        self.commanded.check()
         for process in self.processes:
             held = [run_id for run_id, owned in self.disk.owners.items() if owned.holder is process.journal]
             if process.over and held:
@@ -198,8 +211,12 @@ class World:
         self._alarm(self._lag.choice([0.0, 0.1, 2.0, 60.0]), self._bear_if_none)
 
     def _bear_if_none(self) -> None:
-        if all(process.dead or process.over for process in self.processes):
+        if all(process.dead or process.over for process in self.processes if process.drives):
             self._bear()
+
+    def _bear_sender(self) -> None:
+        self._born += 1
+        self.processes.append(Process(self, self._born, sender, drives=False))
 
     def _kill(self, process: Process) -> None:
         process.dead = True
@@ -256,7 +273,10 @@ class World:
                 self.busy_until_s = now_s + fault.for_s
             case "clock":
                 self.clock_off_s += fault.for_s
-            case "pause" | "cancel" | "again":
+            case "sender":
+                if sum(not each.drives for each in self.processes) < PROCESSES_MAX:
+                    self._bear_sender()
+            case "pause" | "cancel" | "again" | "edit" | "undo" | "cancel and undo":
                 if process.commands:
                     command = self._luck.choice(process.commands)
                     process.loop.create_task(command(fault.what))
@@ -312,7 +332,7 @@ class World:
     def accepted(self, wanted: Wanted) -> None:
         """Somebody has a handle on the run."""
         order = wanted.order
-        why = illegal(order.plan, TOOLS)
+        why = illegal(order.plan, ALL_TOOLS)
         if why:
             self.blame("I6 legal plans", f"{order.run_id} was started, and its plan is not legal: {why}")
         wanted.started = True
@@ -320,7 +340,7 @@ class World:
 
     def refused(self, wanted: Wanted, codes: set[str]) -> None:
         """The plan cannot be run, it is said."""
-        if codes & KNOWN_FAULTS and not illegal(wanted.order.plan, TOOLS):
+        if codes & KNOWN_FAULTS and not illegal(wanted.order.plan, ALL_TOOLS):
             self.blame("I6 legal plans", f"{wanted.order.run_id} was refused, and its plan is legal")
         wanted.settled = True
 
@@ -333,7 +353,10 @@ class World:
         if status != "done" and wanted.retries and luck.randrange(3):
             wanted.retries -= 1
             wanted.again = True
-        elif not wanted.again:
+        elif wanted.undone_later and not wanted.again:
+            wanted.undone_later -= 1
+            wanted.undo = True
+        elif not (wanted.again or wanted.undo):
             wanted.settled = True
 
 
