@@ -130,7 +130,10 @@ def test_a_scenario_shrinks_to_what_matters():
     assert [fault.what for fault in small.faults] == ["kill"]
     assert len(small.orders) == 1
     assert len(small.orders[0].plan["steps"]) == 1
-    assert not (small.fates or small.advisers or small.orders[0].settings or small.orders[0].undone_later)
+    assert not small.fates
+    assert not small.advisers
+    assert not small.orders[0].settings
+    assert not small.orders[0].undone_later
     assert simulate(small).blames == ()
 
 

@@ -68,9 +68,9 @@ class SimulatedEngine(Engine):
         if isinstance(loop, SimulatedLoop):
             self._workshop.threads = _LoopThreads(loop)
             self._workshop.stall = _NoWatch(list)
-            assert self._journal is not None
-            self._post = Post(self._journal, listens=True, net_s=NET_S)
-            self._sender = Sender(self._journal, self._post, self._clock, self.limits)
+            journal = self._opened()
+            self._post = Post(journal, listens=True, net_s=NET_S)
+            self._sender = Sender(journal, self._post, self._clock, self.limits)
         return self
 
     @property
