@@ -114,9 +114,13 @@ def json_document(luck: Luck) -> str:
 # --- reading
 
 
+def _read_s(text: str) -> float:
+    return READ_S * max(1.0, len(text) / READ_LENGTH)
+
+
 def judge_text(text: str) -> str:
     """Read it as a plan; what is one is the same plan in every form."""
-    read_s = READ_S * max(1.0, len(text) / READ_LENGTH)
+    read_s = _read_s(text)
     plan, error = watched(lambda: Plan.parse(text), (BadInput,), read_s)
     if plan is None:
         return _refused(error)
@@ -136,7 +140,7 @@ def judge_yaml(text: str) -> str:
     came = judge_text(text)
     if text.lstrip("\ufeff").lstrip().startswith(("{", "[", "```")):
         return came
-    data, error = watched(lambda: load_yaml(text), (InvalidPlan,), READ_S)
+    data, error = watched(lambda: load_yaml(text), (InvalidPlan,), _read_s(text))
     if error is None:
         if not is_plain(data):
             raise Broken(f"read as what is not plain data: {data!r:.300}")

@@ -290,15 +290,14 @@ def test_a_busy_store_is_waited_for(path):
     journal.close()
 
 
-def test_a_store_that_is_busy_for_ever_is_named(path, monkeypatch):
-    monkeypatch.setattr(sqlite_file, "BUSY_S", 0.1)
+def test_a_store_that_is_busy_for_ever_is_named(path):
     journal = SqliteJournal(path)
     driver = Driver(journal)
     append = driver.next(b"1")
     other = apsw.Connection(str(path))
     other.execute("begin immediate")
     with pytest.raises(StoreError, match="find and end that one") as caught:
-        journal.commit([append])
+        journal.commit([append], 0.1)
     assert caught.value.code == "store_busy"
     other.execute("commit")
     journal.commit([append])
