@@ -45,8 +45,9 @@ HITS_MAX = 12
 TRIES_MAX = 400
 """For kinds of events that have not been at both sides of a kill yet."""
 KINDS = frozenset(kind.__name__ for kind in get_args(AnyEvent))
-WRITTEN_LIVE = KINDS - {"Forked", "ResultKept"}
-"""Those two are written in one piece with all that is before them: no kill comes between."""
+WRITTEN_LIVE = KINDS - {"Forked", "ResultKept", "ResultReused"}
+"""Those three are written in one piece with what is before them, and the last with what follows too:
+no kill comes between."""
 FROZEN = ("pays", "diamond", "foreach_effects", "in_doubt")
 """Workflows whose drivers stand still while a rival wants their run, and are told to end."""
 LONG = {
