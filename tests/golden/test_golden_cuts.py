@@ -26,6 +26,20 @@ OF_ONE_TURN = {
 """What is written together with what follows from it, so that no crash comes right after it; and the end."""
 
 
+async def to_its_end(run):
+    """Say whatever it waits for, until it has ended."""
+    result = await run.result()
+    while not run.state.ended:
+        check_moves(run.state)
+        if result.status == "paused":
+            await run.unpause()
+        for question, asked in result.questions.items():
+            await run.answer(question, ANSWERS[asked.reason])
+        for name in list(run.state.listeners):
+            await run.send(kedge.commands.Signal(name=name, data={"n": 1}))
+        result = await run.result()
+
+
 def cuts(kept: Golden) -> list[int]:
     """After how many events its driver may have died."""
     events = [json.loads(entry.data) for entry in kept.entries]
@@ -64,16 +78,7 @@ async def test_it_is_driven_to_its_end(path):
         tools = tools_of(kept)
         async with kedge.Engine(tools, journal, clock=VirtualClock()) as engine:
             run = await engine.resume(golden.RUN_ID)
-            result = await run.result()
-            while not run.state.ended:
-                check_moves(run.state)
-                if result.status == "paused":
-                    await run.unpause()
-                for question, asked in result.questions.items():
-                    await run.answer(question, ANSWERS[asked.reason])
-                for name in list(run.state.listeners):
-                    await run.send(kedge.commands.Signal(name=name, data={"n": 1}))
-                result = await run.result()
+            await to_its_end(run)
             check_laws(run.state)
         assert_replays(journal)
         calls = [call.step for call in tools.log]

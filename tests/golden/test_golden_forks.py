@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import golden
 import pytest
-from test_golden_cuts import ANSWERS, tools_of
+from test_golden_cuts import to_its_end, tools_of
 
 import kedge
 from kedge.engine.blobs import Blobs
@@ -12,7 +12,7 @@ from kedge.engine.recovery import fold
 from kedge.flow.events import RoundEnded, StepFailed, StepSucceeded, decode_event
 from kedge.plan.tools import Catalog
 from kedge.testing import VirtualClock, assert_replays, virtual
-from kedge.testing.laws import check_laws, check_moves, picture
+from kedge.testing.laws import check_laws, picture
 
 
 @pytest.mark.parametrize("path", golden.files(), ids=lambda path: path.stem)
@@ -31,7 +31,7 @@ async def test_a_fork_begins_as_the_run_was_and_comes_to_its_end(path):
             run = await fork.start("forked", repeat=True)
             assert _began_as(journal, fork.at)
             assert run.state.forked_from == (golden.RUN_ID, fork.at)
-            await _to_its_end(run)
+            await to_its_end(run)
             check_laws(run.state)
         assert_replays(journal)
         assert journal.read(golden.RUN_ID) == kept.entries, "the other run is as it was"
@@ -70,16 +70,3 @@ def _began_as(journal, at):
     ]
     one, other = (picture(state, state.at) for state in states)
     return one == other
-
-
-async def _to_its_end(run):
-    result = await run.result()
-    while not run.state.ended:
-        check_moves(run.state)
-        if result.status == "paused":
-            await run.unpause()
-        for question, asked in result.questions.items():
-            await run.answer(question, ANSWERS[asked.reason])
-        for name in list(run.state.listeners):
-            await run.send(kedge.commands.Signal(name=name, data={"n": 1}))
-        result = await run.result()

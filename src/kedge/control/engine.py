@@ -248,7 +248,7 @@ class Engine(Shelf):
         journal = self._opened()
         check_callback(on_event)
         id_ = checked_run_id(run_id)
-        if not self._post.opened:
+        if not self._post.opened:  # now: nothing may be awaited between the look-up and the claim
             await self._post.open()
         known = self._runs.get(id_)
         if known is not None and self._drivers[id_].lost is None and not (retry_failed and known.state.ended):
